@@ -407,7 +407,7 @@ export class FakeGitHub {
 
   #pullBody(body: any, { number, title, body: text, head, sha, base, state, mergedAt }: Pull) {
     const html_url = `${this.url}/${this.repository}/pull/${number}`;
-    const changed = { number, title, body: text, state, merged_at: mergedAt, html_url };
+    const changed = { number, title, body: text, state, merged_at: mergedAt, html_url, requested_teams: [] };
     return { ...body, ...changed, head: { ...body.head, ref: head, sha, label: `${OWNER}:${head}` }, base: { ...body.base, ref: base } };
   }
 

@@ -27,8 +27,8 @@ describe('a save on GitHub', () => {
     assert.equal(github.branches().main, main);
     const { 'tests/front.json': _, ...kept } = { ...SITE, ...OTHER };
     assert.deepEqual(github.files(BRANCH), { ...kept, 'routes/index.json': '{ "new": "ü" }\r\n', 'routes/a/b.json': '{}' });
-    const format = '%P|%an|%ae|%aI|%cn|%ce|%cI|%B';
-    const ada = 'Ada Lovelace|ada@acme.example|2026-01-05T10:20:30+00:00';
+    const format = '%P|%an|%ae|%at|%cn|%ce|%ct|%B';
+    const ada = `Ada Lovelace|ada@acme.example|${Math.floor(NOW / 1000)}`;
     assert.equal(github.git('show', '--no-patch', `--format=${format}`, BRANCH).trim(), `${main}|${ada}|${ada}|${message}`);
     const body = `${message}\n\nSaved in the composer by Ada Lovelace.`;
     assert.deepEqual(github.pulls, [{ number: 1, title: 'Change the home page', body, head: BRANCH, sha: github.branches()[BRANCH], base: 'main', state: 'open', mergedAt: null }]);

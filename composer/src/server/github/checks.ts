@@ -89,7 +89,7 @@ export function checkSiteSize(files: number, bytes: number): void {
 
 /** Returns the user without the characters that git does not allow in an author. */
 export function gitUser({ name, email }: User): User {
-  const clean = (text: string) => text.replace(/[\p{Cc}\p{Cs}<>]+/gu, ' ').trim();
+  const clean = (text: string) => text.replace(/[\p{Cc}\p{Cs}<>\s]+/gu, ' ').trim();
   const user = { name: clean(name), email: clean(email) };
   // git removes these characters from the ends of a name, and refuses an empty one.
   if (Object.values(user).some((text) => !text.replace(/[\s.,:;"'\\]/g, ''))) throw invalid('The author has no usable name or e-mail address.');
