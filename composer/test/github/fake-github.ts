@@ -346,7 +346,8 @@ export class FakeGitHub {
     for (const { path: name, mode, sha, content } of tree) {
       if ((sha === undefined) === (content === undefined)) return problem(422, 'Must supply either tree.sha or tree.content.');
       if (sha === null && !present.has(name)) return problem(422, 'GitRPC::BadObjectState');
-      const blob = sha === null ? NULL_SHA : (sha ?? (await this.#run(['hash-object', '-w', '--stdin'], content)).trim());
+      const write = async () => (await this.#run(['hash-object', '-w', '--stdin'], content)).trim();
+      const blob = sha === null ? NULL_SHA : (sha ?? (await this.#object(`content ${content}`, write)));
       lines.push(`${sha === null ? '0' : mode} ${blob}\t${name}\0`);
     }
     await this.#run(['update-index', '-z', '--index-info'], lines.join(''), { GIT_INDEX_FILE });

@@ -161,8 +161,10 @@ describe('a save with faults', () => {
         const pull = github.pulls.find(({ state }) => state === 'open');
         if (!pull || !github.merge(pull)) continue;
         const files = github.files('main');
-        for (const path of paths) if (path in files) model[path] = files[path]!;
+        for (const path of paths) {
+          if (path in files) model[path] = files[path]!;
           else delete model[path];
+        }
       } else if (kind === 'list') {
         const { files } = await storage.list();
         assert.deepEqual(Object.fromEntries(Object.entries(files).map(([path, { text }]) => [path, text])), model);

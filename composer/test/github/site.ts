@@ -49,14 +49,15 @@ export async function failure(promise: Promise<unknown>): Promise<GitHubError> {
   return error;
 }
 
-/** Asserts that the repository is valid, and that the branches of open pull requests are the only ones beside `main`. */
+/** Asserts that the repository is valid, and that each branch of the composer has a pull request that is open or merged. */
 export function assertConsistent(github: FakeGitHub, leftovers = 0): void {
   github.git('fsck', '--strict', '--full', '--no-dangling');
   assert.deepEqual(github.violations, []);
   const open = github.pulls.filter(({ state }) => state === 'open');
   const branches = github.branches();
   for (const { head, sha } of open) assert.equal(branches[head], sha);
-  const without = Object.keys(branches).filter((name) => name.startsWith('composer/') && !open.some(({ head }) => head === name));
+  const alive = github.pulls.filter(({ state, mergedAt }) => state === 'open' || mergedAt);
+  const without = Object.keys(branches).filter((name) => name.startsWith('composer/') && !alive.some(({ head }) => head === name));
   assert.equal(without.length, leftovers, `branches without a pull request: ${without}`);
 }
 
