@@ -131,8 +131,9 @@ function damaged(): StorageError {
 }
 
 function conflict(name: string): StorageError {
-  const detail = `A save was half done when ${name} was changed by hand. Its new texts are in the files ${OWN}new-* beside their files. Move them into place, or delete them, and then delete ${JOURNAL_NAME} of the site directory.`;
-  return new StorageError('recovery_conflict', detail);
+  const where = `Its new texts are in the files ${OWN}new-* beside their files.`;
+  const remedy = `Move them into place, or delete them, and then delete ${JOURNAL_NAME} of the site directory.`;
+  return new StorageError('recovery_conflict', `A save was half done when ${name} was changed by hand. ${where} ${remedy}`);
 }
 
 /** Returns the directory of a file, with the `/` at its end, or an empty text. */

@@ -71,8 +71,8 @@ for (const call of CALLS) {
       states.push(state);
     }
     assert.ok(states.length > 0, 'no kill');
-    // The save counts from one call on, and not before.
-    assert.deepEqual(states, [...states].sort().reverse(), states.join(' '));
+    // The save counts from one call on, and not before. Other threads of Node also write, open and close, at any time.
+    if (!['write', 'openat', 'close'].includes(call)) assert.deepEqual(states, [...states].sort().reverse(), states.join(' '));
     const [both, one] = [['rename', 'unlink', 'fsync', 'write', 'openat', 'close'], ['link', 'mkdir', 'fchmod']];
     if (both.includes(call)) assert.deepEqual(new Set(states), new Set(['old', 'new']));
     if (one.includes(call)) assert.ok(states.includes('old'));
