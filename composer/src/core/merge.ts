@@ -68,12 +68,16 @@ export function merge(base: Json, ours: Json, theirs: Json): Merged {
 class Merger {
   private readonly conflicts: Draft[] = [];
   private readonly detached: Detached;
+  /** The nodes that moved, of each version. */
+  private readonly nodes: Versions<Map<string, Json>>;
 
   constructor(
     private readonly numbers: ValueNumbers,
     private readonly moves: Moves,
   ) {
     this.detached = moves.detach();
+    const nodesOf = (version: keyof Versions<Json>) => new Map([...this.detached.nodes].map(([id, node]) => [id, node[version]]));
+    this.nodes = { base: nodesOf('base'), ours: nodesOf('ours'), theirs: nodesOf('theirs') };
   }
 
   /** Returns the result, or undefined if the moves of both sides contradict each other. Then it has changed them. */
@@ -96,10 +100,8 @@ class Merger {
 
   /** Puts the nodes that moved back into the values of a conflict. */
   private restore(conflict: Omit<Draft, 'at'>): Omit<Draft, 'at'> {
-    const { nodes } = this.detached;
-    if (nodes.size === 0) return conflict;
     const present = VERSIONS.filter((version) => conflict[version] !== undefined);
-    const values = present.map((version) => [version, new Tree(new Map([...nodes].map(([id, node]) => [id, node[version]]))).attach(conflict[version]!)]);
+    const values = present.map((version) => [version, new Tree(this.nodes[version]).attach(conflict[version]!)]);
     return { ...conflict, ...Object.fromEntries(values) };
   }
 

@@ -210,6 +210,25 @@ describe('a conflict', () => {
     assert.deepEqual(conflicts, [{ kind: 'order', path: '/list', base: [...'abcd'], ours: [...'bacd'], theirs: [...'acbd'] }]);
   });
 
+  test('of a node that both sides moved to different places of its list has the orders', () => {
+    const [base, o, t] = ['abx', 'xab', 'axb'].map((order) => [...order].map((id) => node(id))) as [Json[], Json[], Json[]];
+    for (const [ours, theirs] of [[o, t], [t, o]] as const) {
+      const { value, conflicts } = merge(base, ours, theirs);
+      assert.deepEqual([value, conflicts.map(({ kind }) => kind)], [ours, ['order']]);
+    }
+  });
+
+  test('of a node that one side moved in its list and the other removed has the node', () => {
+    const { value, conflict } = mergeConflict((page) => main(page).push(main(page).shift()), (page) => take(main(page), 'a'));
+    assert.deepEqual(conflict, { kind: 'removed', path: '/zones/main/2', base: node('a'), ours: node('a') });
+    assert.equal(zone(main(value)), 'b box a');
+  });
+
+  test('of a rule that one side moved and the other removed has the lists', () => {
+    const { value, conflict } = mergeConflict((page) => rules(page).shift(), (page) => rules(page).push(rules(page).shift()));
+    assert.deepEqual([conflict.kind, conflict.path, rules(value).length], ['changed', '/zones/side/rules', 2]);
+  });
+
   test('of rules that both sides insert at the same place has the lists', () => {
     const { value, conflict } = mergeConflict((page) => rules(page).push({ audience: 'o', variant: 'one' }), (page) => rules(page).push({ audience: 't', variant: 'one' }));
     assert.deepEqual([conflict.kind, conflict.path, (conflict.theirs as any)[3].audience, rules(value)[3].audience], ['changed', '/zones/side/rules', 't', 'o']);
