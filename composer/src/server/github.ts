@@ -52,7 +52,7 @@ export function githubStorage(options: GitHubOptions): Storage {
   }
 
   /** Returns the present state of each changed file that is not as the save expects. */
-  async function differences(present: Record<string, SiteFile>, changes: Change[]): Promise<Conflict['files']> {
+  function differences(present: Record<string, SiteFile>, changes: Change[]): Conflict['files'] {
     const different = changes.filter(({ path, etag }) => (present[path]?.etag ?? null) !== etag);
     return Object.fromEntries(different.map(({ path }) => [path, present[path] ?? null]));
   }
@@ -65,8 +65,9 @@ export function githubStorage(options: GitHubOptions): Storage {
       const head = await reader.head(call);
       const entries = await entriesOf(call, head);
       checkPlaces(entries, save.changes);
-      const present = await reader.files(call, save.changes.flatMap(({ path }) => entries.get(path) ?? []));
-      const files = await differences(present, save.changes);
+      const concerned = save.changes.flatMap(({ path }) => entries.get(path) ?? []);
+      const present = await reader.files(call, concerned);
+      const files = differences(present, save.changes);
       if (Object.keys(files).length) return { kind: 'conflict', revision: head.commit, files };
       const changes = save.changes.filter(({ path, text }) => text !== present[path]?.text);
       if (!changes.length) return { kind: 'saved', revision: head.commit };
@@ -109,7 +110,7 @@ export function githubStorage(options: GitHubOptions): Storage {
     return api(CALL_MS, async (call) => {
       const isHash = /^[0-9a-f]{40}$/.test(revision);
       const found = isHash ? await unlessMissing(call.request('GET', { path: `/git/commits/${revision}` })) : null;
-      if (found === null) throw new GitHubError('revision_not_found', `The repository has no revision ${JSON.stringify(revision.slice(0, 60))}.`);
+      if (!found) throw new GitHubError('revision_not_found', `The repository has no revision ${JSON.stringify(revision.slice(0, 60))}.`);
       const entries = await reader.entries(call, shaAt(found, 'tree', 'sha'));
       return entries ? reader.files(call, siteFiles(entries)) : {};
     });
@@ -154,7 +155,7 @@ function checkSizeAfter(entries: Map<string, Entry>, changes: Change[]): void {
     if (text === null) bytes.delete(path);
     else bytes.set(path, byteLength(text));
   }
-  checkSiteSize(bytes.size, [...bytes.values()].reduce((sum, one) => sum + one, 0));
+  checkSiteSize([...bytes.values()]);
 }
 
 function revisionOf(commit: unknown): Revision {

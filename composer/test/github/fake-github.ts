@@ -104,15 +104,26 @@ export class FakeGitHub {
 
   /** Runs git in the repository, for the tests. Returns its output without the last line end. */
   git(...words: string[]): string {
-    return execFileSync('git', words, { cwd: this.directory, encoding: 'utf8', env: { ...ENVIRONMENT }, maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'pipe'] }).replace(/\n$/, '');
+    return execFileSync('git', words, {
+      cwd: this.directory,
+      encoding: 'utf8',
+      env: { ...ENVIRONMENT },
+      maxBuffer: 1 << 28,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    }).replace(/\n$/, '');
   }
 
   /** Makes a commit on a branch, as a person with git does. Null removes a file. A text that begins with `->` makes a link, with `+x` an executable file. */
   commit(files: Record<string, string | Uint8Array | null>, branch = 'main', message = 'By hand'): string {
     const ref = `refs/heads/${branch}`;
     const parent = this.branches()[branch];
-    const env = { ...ENVIRONMENT, GIT_INDEX_FILE: path.join(this.directory, `index-${this.#indexes++}`), ...identity({ name: 'By Hand', email: 'hand@acme.example', date: '2026-01-02T03:04:05Z' }) };
-    const run = (words: string[], input: string | Uint8Array = '') => execFileSync('git', words, { cwd: this.directory, env, input, encoding: 'utf8' }).trim();
+    const env = {
+      ...ENVIRONMENT,
+      GIT_INDEX_FILE: path.join(this.directory, `index-${this.#indexes++}`),
+      ...identity({ name: 'By Hand', email: 'hand@acme.example', date: '2026-01-02T03:04:05Z' }),
+    };
+    const run = (words: string[], input: string | Uint8Array = '') =>
+      execFileSync('git', words, { cwd: this.directory, env, input, encoding: 'utf8' }).trim();
     if (parent) run(['read-tree', parent]);
     const blobs = new Map<string, string>();
     const entries = Object.entries(files).map(([name, content]) => {
@@ -151,7 +162,8 @@ export class FakeGitHub {
   /** Returns the files of a commit with their contents, by `git`. */
   files(commit: string): Record<string, string> {
     const names = this.git('ls-tree', '-r', '-z', '--name-only', commit).split('\0').filter(Boolean);
-    const show = (name: string) => execFileSync('git', ['show', `${commit}:${name}`], { cwd: this.directory, encoding: 'utf8', env: { ...ENVIRONMENT } });
+    const show = (name: string) =>
+      execFileSync('git', ['show', `${commit}:${name}`], { cwd: this.directory, encoding: 'utf8', env: { ...ENVIRONMENT } });
     return Object.fromEntries(names.map((name) => [name, show(name)]));
   }
 
@@ -193,7 +205,8 @@ export class FakeGitHub {
     if (typeof fault === 'function') await fault();
     const answer = typeof fault === 'object' ? fault : await this.#answer(one, url, request);
     if (fault === 'die-after') return void request.socket.destroy();
-    if (answer.text === undefined) this.violations.push(...faultsOfExchange(one.method, this.#described(url), one.body, answer.status, answer.body));
+    if (answer.text === undefined)
+      this.violations.push(...faultsOfExchange(one.method, this.#described(url), one.body, answer.status, answer.body));
     response.writeHead(answer.status, { 'content-type': 'application/json; charset=utf-8', ...answer.headers });
     response.end(answer.text ?? (answer.body === undefined ? undefined : JSON.stringify(answer.body)));
   }
@@ -205,7 +218,8 @@ export class FakeGitHub {
 
   async #answer({ method, body }: Request, url: URL, { headers }: IncomingMessage): Promise<Answer> {
     if (headers.authorization !== `Bearer ${TOKEN}`) return problem(401, 'Bad credentials');
-    if (!headers['user-agent']) return problem(403, 'Request forbidden by administrative rules. Please make sure your request has a User-Agent header');
+    if (!headers['user-agent'])
+      return problem(403, 'Request forbidden by administrative rules. Please make sure your request has a User-Agent header');
     const described = this.#described(url);
     const [, name, rest] = /^\/repos\/([^/]+\/[^/]+)(.*)$/.exec(described.pathname) ?? [];
     if (name && this.renamed.get(name) === this.repository) {
@@ -223,20 +237,34 @@ export class FakeGitHub {
   async #work(method: string, place: string, query: URLSearchParams, body: any): Promise<Answer> {
     const [, first, second, last] = /^\/?([^/]*)\/?((?<=git\/)[^/]*)?\/?(.*)$/.exec(place)!;
     switch (`${method} ${[first, second].filter(Boolean).join('/')}`) {
-      case 'GET ': return this.#repository();
-      case 'GET branches': return this.#branch(last!);
-      case 'GET git/ref': return this.#reference(last!);
-      case 'GET git/trees': return this.#tree(last!, query.has('recursive'));
-      case 'GET git/blobs': return this.#blob(last!);
-      case 'GET git/commits': return this.#commit(last!);
-      case 'GET commits': return this.#history(query);
-      case 'GET pulls': return this.#listPulls(query);
-      case 'POST git/trees': return this.#createTree(body);
-      case 'POST git/commits': return this.#createCommit(body);
-      case 'POST git/refs': return this.#createReference(body);
-      case 'DELETE git/refs': return this.#deleteReference(last!);
-      case 'POST pulls': return this.#createPull(body);
-      default: return problem(404, 'Not Found');
+      case 'GET ':
+        return this.#repository();
+      case 'GET branches':
+        return this.#branch(last!);
+      case 'GET git/ref':
+        return this.#reference(last!);
+      case 'GET git/trees':
+        return this.#tree(last!, query.has('recursive'));
+      case 'GET git/blobs':
+        return this.#blob(last!);
+      case 'GET git/commits':
+        return this.#commit(last!);
+      case 'GET commits':
+        return this.#history(query);
+      case 'GET pulls':
+        return this.#listPulls(query);
+      case 'POST git/trees':
+        return this.#createTree(body);
+      case 'POST git/commits':
+        return this.#createCommit(body);
+      case 'POST git/refs':
+        return this.#createReference(body);
+      case 'DELETE git/refs':
+        return this.#deleteReference(last!);
+      case 'POST pulls':
+        return this.#createPull(body);
+      default:
+        return problem(404, 'Not Found');
     }
   }
 
@@ -244,12 +272,16 @@ export class FakeGitHub {
     const [login, name] = this.repository.split('/');
     // The example lacks a member that its description requires, and it is a fork.
     const { source, parent, ...body } = { ...example('full-repository-default-response'), language: null };
-    return { status: 200, body: { ...body, name, full_name: this.repository, owner: { ...body.owner, login }, default_branch: this.defaultBranch } };
+    return {
+      status: 200,
+      body: { ...body, name, full_name: this.repository, owner: { ...body.owner, login }, default_branch: this.defaultBranch },
+    };
   }
 
   async #branch(name: string): Promise<Answer> {
     const next = this.renamed.get(name);
-    if (next) return { ...problem(301, 'Moved Permanently'), headers: { location: `${this.url}/repositories/1/branches/${encodeURIComponent(next)}` } };
+    if (next)
+      return { ...problem(301, 'Moved Permanently'), headers: { location: `${this.url}/repositories/1/branches/${encodeURIComponent(next)}` } };
     const commit = await this.#commitOf(name);
     if (!commit) return problem(404, 'Branch not found');
     const body = example('branch-get');
@@ -271,7 +303,9 @@ export class FakeGitHub {
   }
 
   async #tree(sha: string, isRecursive: boolean): Promise<Answer> {
-    const listed = await this.#object(`tree ${isRecursive} ${sha}`, () => this.#run(['ls-tree', '-z', '--long', ...(isRecursive ? ['-r', '-t'] : []), sha]));
+    const listed = await this.#object(`tree ${isRecursive} ${sha}`, () =>
+      this.#run(['ls-tree', '-z', '--long', ...(isRecursive ? ['-r', '-t'] : []), sha]),
+    );
     if (listed === null) return problem(404, 'Not Found');
     const lines = (listed as string).split('\0').filter(Boolean);
     const url = `${this.url}/repos/${this.repository}/git`;
@@ -280,7 +314,10 @@ export class FakeGitHub {
       return { path: name, mode, type, sha: one, ...(size !== '-' && { size: Number(size) }), url: `${url}/${type}s/${one}` };
     });
     const isTruncated = isRecursive && tree.length > this.entriesMax;
-    return { status: 200, body: { sha, url: `${url}/trees/${sha}`, tree: isTruncated ? tree.slice(0, this.entriesMax) : tree, truncated: isTruncated } };
+    return {
+      status: 200,
+      body: { sha, url: `${url}/trees/${sha}`, tree: isTruncated ? tree.slice(0, this.entriesMax) : tree, truncated: isTruncated },
+    };
   }
 
   async #blob(sha: string): Promise<Answer> {
@@ -290,7 +327,10 @@ export class FakeGitHub {
     });
     if (content === null) return problem(404, 'Not Found');
     const size = Buffer.from(content as string, 'base64').length;
-    return { status: 200, body: { sha, node_id: 'B', size, url: `${this.url}/repos/${this.repository}/git/blobs/${sha}`, content, encoding: 'base64' } };
+    return {
+      status: 200,
+      body: { sha, node_id: 'B', size, url: `${this.url}/repos/${this.repository}/git/blobs/${sha}`, content, encoding: 'base64' },
+    };
   }
 
   /** Returns what does not change, from memory after the first time, or null if git has no such object. */
@@ -309,7 +349,10 @@ export class FakeGitHub {
   async #readFacts(sha: string): Promise<Facts> {
     const format = '%T%n%P%n%an%n%ae%n%aI%n%cn%n%ce%n%cI%n%B';
     const [tree, parents, an, ae, ad, cn, ce, cd, ...message] = (await this.#run(['show', '--no-patch', `--format=${format}`, sha])).split('\n');
-    const [author, committer] = [{ name: an!, email: ae!, date: ad! }, { name: cn!, email: ce!, date: cd! }];
+    const [author, committer] = [
+      { name: an!, email: ae!, date: ad! },
+      { name: cn!, email: ce!, date: cd! },
+    ];
     return { tree: tree!, parents: parents!.split(' ').filter(Boolean), author, committer, message: message.join('\n').trimEnd() };
   }
 
@@ -319,7 +362,16 @@ export class FakeGitHub {
     const url = `${this.url}/repos/${this.repository}/git`;
     const parents = facts.parents.map((parent) => ({ sha: parent, url: `${url}/commits/${parent}`, html_url: `${this.url}/${parent}` }));
     const verification = { verified: false, reason: 'unsigned', signature: null, payload: null, verified_at: null };
-    const body = { ...facts, sha, node_id: 'C', url: `${url}/commits/${sha}`, html_url: `${this.url}/${sha}`, tree: { sha: facts.tree, url: `${url}/trees/${facts.tree}` }, parents, verification };
+    const body = {
+      ...facts,
+      sha,
+      node_id: 'C',
+      url: `${url}/commits/${sha}`,
+      html_url: `${this.url}/${sha}`,
+      tree: { sha: facts.tree, url: `${url}/trees/${facts.tree}` },
+      parents,
+      verification,
+    };
     return { status, body };
   }
 
@@ -327,13 +379,26 @@ export class FakeGitHub {
     const { tree, parents, author, committer, message } = await this.#facts(sha);
     const [body] = example('commit-items');
     const url = `${this.url}/repos/${this.repository}/git`;
-    return { ...body, sha, parents: parents.map((parent) => ({ sha: parent, url: `${url}/commits/${parent}` })), commit: { ...body.commit, author, committer, message, tree: { sha: tree, url: `${url}/trees/${tree}` } } };
+    return {
+      ...body,
+      sha,
+      parents: parents.map((parent) => ({ sha: parent, url: `${url}/commits/${parent}` })),
+      commit: { ...body.commit, author, committer, message, tree: { sha: tree, url: `${url}/trees/${tree}` } },
+    };
   }
 
   async #history(query: URLSearchParams): Promise<Answer> {
     const size = Number(query.get('per_page') ?? 30);
     const skip = size * (Number(query.get('page') ?? 1) - 1);
-    const words = ['log', '--format=%H', `--max-count=${size}`, `--skip=${skip}`, query.get('sha')!, '--', ...(query.has('path') ? [query.get('path')!] : [])];
+    const words = [
+      'log',
+      '--format=%H',
+      `--max-count=${size}`,
+      `--skip=${skip}`,
+      query.get('sha')!,
+      '--',
+      ...(query.has('path') ? [query.get('path')!] : []),
+    ];
     const commits = (await this.#run(words)).split('\n').filter(Boolean);
     return { status: 200, body: await Promise.all(commits.map((sha) => this.#commitBody(sha))) };
   }
@@ -363,9 +428,15 @@ export class FakeGitHub {
   }
 
   async #createReference({ ref, sha }: any): Promise<Answer> {
-    const isCommit = await this.#run(['cat-file', '-e', `${sha}^{commit}`]).then(() => true, () => false);
+    const isCommit = await this.#run(['cat-file', '-e', `${sha}^{commit}`]).then(
+      () => true,
+      () => false,
+    );
     if (!isCommit) return problem(422, 'Object does not exist');
-    const isName = await this.#run(['check-ref-format', ref]).then(() => true, () => false);
+    const isName = await this.#run(['check-ref-format', ref]).then(
+      () => true,
+      () => false,
+    );
     if (!isName) return problem(422, `${ref} is not a valid ref name.`);
     try {
       await this.#run(['update-ref', ref, sha, NULL_SHA]);
@@ -386,7 +457,10 @@ export class FakeGitHub {
   }
 
   async #createPull({ title, head, base, body }: any): Promise<Answer> {
-    const invalid = (error: object) => ({ status: 422, body: { message: 'Validation Failed', errors: [{ resource: 'PullRequest', ...error }], ...DOCUMENTATION } });
+    const invalid = (error: object) => ({
+      status: 422,
+      body: { message: 'Validation Failed', errors: [{ resource: 'PullRequest', ...error }], ...DOCUMENTATION },
+    });
     const [sha, baseSha] = [await this.#commitOf(head), await this.#commitOf(base)];
     if (!sha) return invalid({ field: 'head', code: 'invalid' });
     if (!baseSha) return invalid({ field: 'base', code: 'invalid' });
@@ -401,7 +475,9 @@ export class FakeGitHub {
 
   #listPulls(query: URLSearchParams): Answer {
     const [state, head] = [query.get('state') ?? 'open', query.get('head')];
-    const found = this.pulls.filter((pull) => (state === 'all' || pull.state === state) && (!head || head === `${this.repository.split('/')[0]}:${pull.head}`));
+    const found = this.pulls.filter(
+      (pull) => (state === 'all' || pull.state === state) && (!head || head === `${this.repository.split('/')[0]}:${pull.head}`),
+    );
     const [body] = example('pull-request-simple-items');
     return { status: 200, body: found.map((pull) => this.#pullBody(body, pull)) };
   }
@@ -423,7 +499,14 @@ export class FakeGitHub {
 }
 
 function identity({ name, email, date }: Identity): Record<string, string> {
-  return { GIT_AUTHOR_NAME: name, GIT_AUTHOR_EMAIL: email, GIT_AUTHOR_DATE: date, GIT_COMMITTER_NAME: name, GIT_COMMITTER_EMAIL: email, GIT_COMMITTER_DATE: date };
+  return {
+    GIT_AUTHOR_NAME: name,
+    GIT_AUTHOR_EMAIL: email,
+    GIT_AUTHOR_DATE: date,
+    GIT_COMMITTER_NAME: name,
+    GIT_COMMITTER_EMAIL: email,
+    GIT_COMMITTER_DATE: date,
+  };
 }
 
 export function problem(status: number, message: string, headers: Record<string, string> = {}): Answer {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, mock, test } from 'node:test';
-import { GitHubError, type Save, githubStorage } from '../../src/server/index.js';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import type { GitHubError, Save } from '../../src/server/index.js';
 import { type FakeGitHub, type Fault, OWNER, TOKEN, problem } from './fake-github.js';
 import { HOME, NOW, SITE, assertConsistent, change, edit, etagOf, failure, githubWith, isMutation, saveOf, storageOf } from './site.js';
 
@@ -12,7 +12,10 @@ const REQUESTS = 9;
 function assertSavedOnce(github: FakeGitHub, revision: string): void {
   assertConsistent(github);
   const open = github.pulls.filter(({ state }) => state === 'open');
-  assert.deepEqual(open.map(({ sha }) => sha), [revision]);
+  assert.deepEqual(
+    open.map(({ sha }) => sha),
+    [revision],
+  );
   const files = github.files(revision);
   assert.deepEqual([files['routes/index.json'], files['routes/new.json'], files['tests/front.json']], ['mine', '{}', undefined]);
   assert.equal(github.files('main')['routes/index.json'], HOME);
@@ -22,7 +25,10 @@ function assertSavedOnce(github: FakeGitHub, revision: string): void {
 function assertNotSaved(github: FakeGitHub): void {
   assertConsistent(github);
   assert.deepEqual(Object.keys(github.branches()), ['main']);
-  assert.deepEqual(github.pulls.filter(({ state }) => state === 'open'), []);
+  assert.deepEqual(
+    github.pulls.filter(({ state }) => state === 'open'),
+    [],
+  );
 }
 
 describe('a save with faults', () => {
@@ -74,7 +80,10 @@ describe('a save with faults', () => {
     github.fault = () => undefined;
     const saved = await storage.save(saveOf(edit('another')));
     assertConsistent(github);
-    assert.deepEqual(github.pulls.map(({ sha }) => sha), [saved.revision]);
+    assert.deepEqual(
+      github.pulls.map(({ sha }) => sha),
+      [saved.revision],
+    );
   });
 
   test('a pull request that exists after all is found again, also after its merge', async () => {
@@ -122,7 +131,10 @@ describe('a save with faults', () => {
   test('a branch that a person moved is not removed', async () => {
     github.fault = ({ method, path }) => {
       if (method !== 'POST' || !path.endsWith('/pulls')) return undefined;
-      github.commit({ 'routes/more.json': '{}' }, Object.keys(github.branches()).find((name) => name.startsWith('composer/')));
+      github.commit(
+        { 'routes/more.json': '{}' },
+        Object.keys(github.branches()).find((name) => name.startsWith('composer/')),
+      );
       return problem(403, 'no');
     };
     await failure(storageOf(github).save(SAVE));
@@ -181,10 +193,13 @@ describe('a save with faults', () => {
         const pulls = github.pulls.length;
         github.fault = ({ n }) => faults.get(n);
         const saved = await storage.save(saveOf(...changes));
-        const expected = changes.some(({ path, etag }) => (model[path] === undefined ? null : etagOf(model[path]!)) !== etag) ? 'conflict' : 'saved';
+        const expected = changes.some(({ path, etag }) => (model[path] === undefined ? null : etagOf(model[path]!)) !== etag)
+          ? 'conflict'
+          : 'saved';
         assert.equal(saved.kind, expected);
         assert.equal(github.pulls.length, pulls + (expected === 'saved' ? 1 : 0));
-        if (saved.kind === 'saved') merged.push({ revision: saved.revision, ...Object.fromEntries(changes.map(({ path, text }) => [path, text])) });
+        if (saved.kind === 'saved')
+          merged.push({ revision: saved.revision, ...Object.fromEntries(changes.map(({ path, text }) => [path, text])) });
       }
       assertConsistent(github);
     }
@@ -206,9 +221,13 @@ describe('the limits and refusals of GitHub', () => {
   });
 
   test('a short rate limit is waited for, also before a write', async () => {
-    for (const [status, headers] of [[429, { 'retry-after': '1' }], [403, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(Math.floor(NOW / 1000) + 1) }]] as const) {
+    for (const [status, headers] of [
+      [429, { 'retry-after': '1' }],
+      [403, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(Math.floor(NOW / 1000) + 1) }],
+    ] as const) {
       let refused = 0;
-      github.fault = ({ method, path }) => (method === 'POST' && path.endsWith('/pulls') && refused++ === 0 ? problem(status, 'API rate limit exceeded', headers) : undefined);
+      github.fault = ({ method, path }) =>
+        method === 'POST' && path.endsWith('/pulls') && refused++ === 0 ? problem(status, 'API rate limit exceeded', headers) : undefined;
       const began = Date.now();
       assert.equal((await storageOf(github).save(saveOf(edit(`${status}`)))).kind, 'saved');
       assert.ok(Date.now() - began > 400 && refused === 2);
@@ -237,22 +256,24 @@ describe('the limits and refusals of GitHub', () => {
     }
   });
 
-  test('a wait of five seconds is made, and a longer one is not', async () => {
-    for (const [seconds, code] of [['5', 'timeout'], ['6', 'rate_limited']] as const) {
-      const { error, ms } = await withoutTime((fetch) => githubStorage({ repository: 'Acme/site', token: TOKEN, fetch, now: () => NOW }).list(), (n) =>
-        n === 0 ? new Response('{}', { status: 429, headers: { 'retry-after': seconds } }) : null,
-      );
-      assert.equal(error.code, code);
-      if (code === 'rate_limited') assert.equal(ms, 0);
-    }
-  });
-
   test('each refusal says what to do', async () => {
     const cases: [number, string, Record<string, string>, string, RegExp][] = [
       [401, 'Bad credentials', {}, 'bad_token', /refused the token \(GitHub: Bad credentials\).*new one/],
-      [403, 'Resource not accessible by integration', { 'x-accepted-github-permissions': 'contents=read' }, 'forbidden', /permission contents=read/],
+      [
+        403,
+        'Resource not accessible by integration',
+        { 'x-accepted-github-permissions': 'contents=read' },
+        'forbidden',
+        /permission contents=read/,
+      ],
       [403, 'x', { 'x-accepted-oauth-scopes': 'repo', 'x-oauth-scopes': 'gist' }, 'forbidden', /scope repo; it has gist/],
-      [403, 'x', { 'x-github-sso': 'required; url=https://github.com/orgs/acme/sso?a=1' }, 'forbidden', /authorize the token at https:\/\/github\.com\/orgs\/acme\/sso\?a=1/],
+      [
+        403,
+        'x',
+        { 'x-github-sso': 'required; url=https://github.com/orgs/acme/sso?a=1' },
+        'forbidden',
+        /authorize the token at https:\/\/github\.com\/orgs\/acme\/sso\?a=1/,
+      ],
       [403, 'x', {}, 'forbidden', /"contents: write" and "pull requests: write"/],
       [404, 'Not Found', {}, 'not_found', /no GET \/repos\/Acme\/site .*Check the name/],
       [451, 'Repository access blocked', {}, 'not_found', /access blocked/],
@@ -269,7 +290,13 @@ describe('the limits and refusals of GitHub', () => {
   });
 
   test('answers that are none are errors', async () => {
-    const answers: [string, string][] = [['<html>', 'bad_answer'], ['null', 'bad_answer'], ['[]', 'bad_answer'], ['{"default_branch":1}', 'bad_answer'], ['', 'bad_answer']];
+    const answers: [string, string][] = [
+      ['<html>', 'bad_answer'],
+      ['null', 'bad_answer'],
+      ['[]', 'bad_answer'],
+      ['{"default_branch":1}', 'bad_answer'],
+      ['', 'bad_answer'],
+    ];
     for (const [text, code] of answers) {
       github.fault = () => ({ status: 200, text });
       assert.equal((await failure(storageOf(github).list())).code, code, text);
@@ -279,14 +306,26 @@ describe('the limits and refusals of GitHub', () => {
   });
 
   test('an answer of 16 MiB is read, and a larger one is an error', async () => {
-    for (const [bytes, says] of [[-1, /lacks a text/], [0, /lacks a text/], [1, /more than 16777216 bytes/]] as const) {
+    for (const [bytes, says] of [
+      [-1, /lacks a text/],
+      [0, /lacks a text/],
+      [1, /more than 16777216 bytes/],
+    ] as const) {
       github.fault = () => ({ status: 200, text: `{${' '.repeat((16 << 20) - 2 + bytes)}}` });
       assert.match((await failure(storageOf(github).list())).message, says);
     }
   });
 
   test('a token that is none is an error without it', async () => {
-    const tokens = ['', 'a b', `${TOKEN}\n`, 'tökén', async () => '', async () => Promise.reject(new Error(TOKEN)), (async () => undefined) as unknown as () => Promise<string>];
+    const tokens = [
+      '',
+      'a b',
+      `${TOKEN}\n`,
+      'tökén',
+      async () => '',
+      async () => Promise.reject(new Error(TOKEN)),
+      (async () => undefined) as unknown as () => Promise<string>,
+    ];
     for (const token of tokens) assert.equal((await failure(storageOf(github, { token }).list())).code, 'no_token');
     assert.equal(github.requests.length, 0);
     let calls = 0;
@@ -296,21 +335,26 @@ describe('the limits and refusals of GitHub', () => {
 
   test('options that are none are errors', () => {
     const bad: Partial<Parameters<typeof storageOf>[1]>[] = [
-      { repository: 'site' }, { repository: 'a/b/c' }, { repository: '../x' }, { repository: 'a/b?c' }, { directory: 'a/../b' }, { directory: 'a//b' }, { directory: '.' },
-      { branch: '' }, { apiUrl: 'github' }, { apiUrl: 'ftp://a' }, { apiUrl: `https://x:${TOKEN}@a` }, { apiUrl: 'https://a?b' },
+      { repository: 'site' },
+      { repository: 'a/b/c' },
+      { repository: '../x' },
+      { repository: 'a/b?c' },
+      { directory: 'a/../b' },
+      { directory: 'a//b' },
+      { directory: '.' },
+      { branch: '' },
+      { apiUrl: 'github' },
+      { apiUrl: 'ftp://a' },
+      { apiUrl: `https://x:${TOKEN}@a` },
+      { apiUrl: 'https://a?b' },
     ];
     for (const options of bad) {
-      assert.throws(() => storageOf(github, options), (error: GitHubError) => error.code === 'bad_option' && !error.message.includes(TOKEN), JSON.stringify(options));
+      assert.throws(
+        () => storageOf(github, options),
+        (error: GitHubError) => error.code === 'bad_option' && !error.message.includes(TOKEN),
+        JSON.stringify(options),
+      );
     }
-  });
-
-  test('a GitHub that is silent, and a token that never arrives, end with the deadline of the call', async () => {
-    const silent = await withoutTime((fetch) => githubStorage({ repository: 'Acme/site', token: TOKEN, fetch }).list(), () => null);
-    assert.equal(silent.error.code, 'timeout');
-    assert.ok(silent.ms > 55_000 && silent.ms <= 61_000, String(silent.ms));
-    const token = () => new Promise<string>(() => {});
-    const waiting = await withoutTime((fetch) => githubStorage({ repository: 'Acme/site', token, fetch }).list(), () => null);
-    assert.deepEqual([waiting.error.code, waiting.ms], ['no_token', 60_000]);
   });
 
   test('a read is tried four times', async () => {
@@ -319,32 +363,6 @@ describe('the limits and refusals of GitHub', () => {
     assert.equal(github.requests.filter(({ path }) => path.includes('/branches/')).length, 4);
   });
 });
-
-/** Runs a call while time runs without waiting. `answer` gives the response to request `n`, or null for silence until the abort. */
-async function withoutTime(call: (fetch: typeof globalThis.fetch) => Promise<unknown>, answer: (n: number) => Response | null) {
-  mock.timers.enable({ apis: ['setTimeout', 'Date'], now: NOW });
-  let n = 0;
-  const fetch = ((_: URL, init: RequestInit) => {
-    const response = answer(n++);
-    if (response) return Promise.resolve(response);
-    return new Promise((_, reject) => init.signal!.addEventListener('abort', () => reject(new Error('aborted'))));
-  }) as typeof globalThis.fetch;
-  try {
-    let error: GitHubError | undefined;
-    void failure(call(fetch)).then((one) => (error = one));
-    const turn = () => new Promise((resolve) => setImmediate(resolve));
-    for (let n = 0; n < 5; n++) await turn();
-    let ms = 0;
-    for (; !error && ms < 200_000; ms += 500) {
-      mock.timers.tick(500);
-      for (let n = 0; n < 3; n++) await turn();
-    }
-    assert.ok(error, 'the call ends');
-    return { error, ms };
-  } finally {
-    mock.timers.reset();
-  }
-}
 
 /** mulberry32. */
 function randomOf(seed: number): () => number {

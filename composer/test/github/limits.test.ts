@@ -8,7 +8,8 @@ const MIB = 1 << 20;
 
 test('a site of 2,000 files is listed and saved, and one more is an error', async () => {
   const github = await githubWith();
-  const fill = (count: number) => github.commit(Object.fromEntries(Array.from({ length: count - Object.keys(SITE).length }, (_, n) => [`routes/p${n}.json`, '{}'])));
+  const fill = (count: number) =>
+    github.commit(Object.fromEntries(Array.from({ length: count - Object.keys(SITE).length }, (_, n) => [`routes/p${n}.json`, '{}'])));
   const storage = storageOf(github);
   fill(1_999);
   assert.equal(Object.keys((await storage.list()).files).length, 1_999);
@@ -60,7 +61,8 @@ test('a site of 64 MiB is listed and saved, and a larger one is an error', async
   const storage = storageOf(github);
   const big = 'a'.repeat(8 * MIB);
   const rest = Object.entries(SITE).reduce((sum, [path, text]) => sum + (path === 'tests/front.json' ? 0 : Buffer.byteLength(text)), 0);
-  const fill = (bytes: number) => github.commit({ 'tests/front.json': 'b'.repeat(8 * MIB - rest - 1000), 'tests/fill.json': 'c'.repeat(1000 + bytes) });
+  const fill = (bytes: number) =>
+    github.commit({ 'tests/front.json': 'b'.repeat(8 * MIB - rest - 1000), 'tests/fill.json': 'c'.repeat(1000 + bytes) });
   github.commit(Object.fromEntries(Array.from({ length: 7 }, (_, n) => [`content/big${n}.json`, big])));
   const longer = edit(`${HOME} `);
   fill(-1);
@@ -80,7 +82,11 @@ test('a save has at most 500 changes, 4,096 bytes of message and paths of 200 by
   const changes = (count: number): Change[] => Array.from({ length: count }, (_, n) => change(`routes/n${n}.json`, '{}', null));
   const pathOf = (bytes: number) => `routes/${'ä'.repeat(50)}${'a'.repeat(bytes - 'routes/.json'.length - 100)}.json`;
   const save = saveOf(edit('1'));
-  for (const [n, code] of [[-1, null], [0, null], [1, 'error']] as const) {
+  for (const [n, code] of [
+    [-1, null],
+    [0, null],
+    [1, 'error'],
+  ] as const) {
     const saves: [string, typeof save][] = [
       ['too_many_changes', { ...save, changes: changes(500 + n) }],
       ['message_too_long', { ...save, message: `ä${'a'.repeat(4_094 + n)}` }],
@@ -102,7 +108,10 @@ test('a call has at most 2,500 requests', async () => {
   for (const requests of [2_499, 2_500, 2_501]) {
     // The repository, the branch, two listings of the root and of `routes`, and a blob. The rest are directories.
     const directories = Array.from({ length: requests - 7 }, (_, n) => ({ path: `d${n}`, mode: '040000', type: 'tree', sha: tree }));
-    const root = [{ path: 'routes', mode: '040000', type: 'tree', sha: 'b'.repeat(40) }, { path: 'site.json', mode: '100644', type: 'blob', sha: blob, size: 2 }];
+    const root = [
+      { path: 'routes', mode: '040000', type: 'tree', sha: 'b'.repeat(40) },
+      { path: 'site.json', mode: '100644', type: 'blob', sha: blob, size: 2 },
+    ];
     const treeOf = (entries: object[], truncated: boolean) => ({ sha: tree, tree: truncated ? [] : entries, truncated });
     let count = 0;
     const fetch = (async (url: URL) => {

@@ -7,7 +7,8 @@ import { HOME, NOW, SITE, etagOf, failure, githubWith, storageOf } from './site.
 
 const blobs = (github: FakeGitHub) => github.requests.filter(({ path }) => path.includes('/git/blobs/')).length;
 const texts = (files: Record<string, { text: string }>) => Object.fromEntries(Object.entries(files).map(([path, { text }]) => [path, text]));
-const within = (directory: string, files: Record<string, string>) => Object.fromEntries(Object.entries(files).map(([path, text]) => [`${directory}/${path}`, text]));
+const within = (directory: string, files: Record<string, string>) =>
+  Object.fromEntries(Object.entries(files).map(([path, text]) => [`${directory}/${path}`, text]));
 
 describe('a listing from GitHub', () => {
   let github: FakeGitHub;
@@ -61,12 +62,21 @@ describe('a listing from GitHub', () => {
     github.entriesMax = 9;
     assert.deepEqual(texts((await storageOf(github).list()).files), { ...SITE, ...many });
     // The directories that hold no files of the site are not read.
-    const { other } = Object.fromEntries(github.git('ls-tree', 'main').split('\n').map((line) => [line.split('\t')[1]!, line.split(/\s/)[2]!]));
+    const { other } = Object.fromEntries(
+      github
+        .git('ls-tree', 'main')
+        .split('\n')
+        .map((line) => [line.split('\t')[1]!, line.split(/\s/)[2]!]),
+    );
     assert.ok(!github.requests.some(({ path }) => path.includes(other!)));
   });
 
   test('a directory that GitHub cuts even alone is an error', async () => {
-    const cut = (await (await fetch(`${github.url}/repos/Acme/site/git/trees/${github.git('rev-parse', 'main^{tree}')}`, { headers: { authorization: `Bearer ${TOKEN}` } })).json()) as object;
+    const cut = (await (
+      await fetch(`${github.url}/repos/Acme/site/git/trees/${github.git('rev-parse', 'main^{tree}')}`, {
+        headers: { authorization: `Bearer ${TOKEN}` },
+      })
+    ).json()) as object;
     github.fault = ({ path }) => (path.includes('/git/trees/') ? { status: 200, body: { ...cut, truncated: true } } : undefined);
     assert.equal((await failure(storageOf(github).list())).code, 'too_many_files');
     assert.equal((await failure(storageOf(github, { directory: 'nothing' }).list())).code, 'too_many_files');
@@ -186,7 +196,10 @@ describe('the history on GitHub', () => {
     const second = github.commit({ 'sites/a/site.json': '2', 'sites/a/routes/a.json': '{}' }, 'main', 'Second');
     const storage = storageOf(github, { directory: 'sites/a' });
     const by = { author: 'By Hand', at: '2026-01-02T03:04:05Z' };
-    const all = [{ revision: second, message: 'Second', ...by }, { revision: first, message: 'Begin\n\nwith a body', ...by }];
+    const all = [
+      { revision: second, message: 'Second', ...by },
+      { revision: first, message: 'Begin\n\nwith a body', ...by },
+    ];
     const utc = (revisions: { at: string }[]) => revisions.map((one) => ({ ...one, at: new Date(one.at).toISOString().replace('.000', '') }));
     assert.deepEqual(utc(await storage.history(10)), all);
     assert.deepEqual(utc(await storage.history(1)), all.slice(0, 1));

@@ -9,8 +9,20 @@ const { paths, components }: Schema = JSON.parse(
   readFileSync(createRequire(import.meta.url).resolve('@octokit/openapi/generated/api.github.com.json'), 'utf8'),
 );
 const REPOSITORY = '/repos/{owner}/{repo}';
-const USED = ['', '/branches/{branch}', '/git/ref/{ref}', '/git/refs', '/git/refs/{ref}', '/git/trees', '/git/trees/{tree_sha}', '/git/blobs/{file_sha}',
-  '/git/commits', '/git/commits/{commit_sha}', '/commits', '/pulls'];
+const USED = [
+  '',
+  '/branches/{branch}',
+  '/git/ref/{ref}',
+  '/git/refs',
+  '/git/refs/{ref}',
+  '/git/trees',
+  '/git/trees/{tree_sha}',
+  '/git/blobs/{file_sha}',
+  '/git/commits',
+  '/git/commits/{commit_sha}',
+  '/commits',
+  '/pulls',
+];
 
 /** The operations that the composer may use. A name with slashes is one parameter in paths of references. */
 const operations = USED.flatMap((path) => {
@@ -22,7 +34,8 @@ const compiled = new Map<Schema, ValidateFunction>();
 
 /** Returns the faults of a value. The components that the schema needs are in one schema with it. */
 function faultsOf(schema: Schema, value: unknown): string[] {
-  const validate = compiled.get(schema) ?? ajv.compile({ ...(withNull(schema) as Schema), components: { schemas: withNull(reachable(schema)) } });
+  const validate =
+    compiled.get(schema) ?? ajv.compile({ ...(withNull(schema) as Schema), components: { schemas: withNull(reachable(schema)) } });
   compiled.set(schema, validate);
   return validate(value) ? [] : validate.errors!.map(({ instancePath, message }) => `${instancePath} ${message}`);
 }
@@ -43,7 +56,13 @@ function reachable(schema: Schema, found: Record<string, Schema> = {}): Record<s
   return found;
 }
 
-const resolved = (value: Schema): Schema => (value?.$ref ? value.$ref.split('/').slice(1).reduce((at: Schema, name: string) => at[name], { components }) : value);
+const resolved = (value: Schema): Schema =>
+  value?.$ref
+    ? value.$ref
+        .split('/')
+        .slice(1)
+        .reduce((at: Schema, name: string) => at[name], { components })
+    : value;
 const jsonSchema = (place: Schema | undefined): Schema | undefined => place && resolved(place).content?.['application/json']?.schema;
 /** Any operation may answer with these, which the description lists for some of them only. */
 const COMMON = [301, 307, 401, 403, 404, 429, 451, 500, 502, 503];
@@ -73,7 +92,9 @@ export function faultsOfExchange(method: string, url: URL, body: unknown, status
 function unknownMembers({ properties, items }: Schema, value: Schema): string[] {
   if (Array.isArray(value)) return value.flatMap((one) => (items ? unknownMembers(items, one) : []));
   if (!properties || typeof value !== 'object' || value === null) return [];
-  return Object.entries(value).flatMap(([name, member]) => (properties[name] ? unknownMembers(properties[name], member) : [`unknown member ${name}`]));
+  return Object.entries(value).flatMap(([name, member]) =>
+    properties[name] ? unknownMembers(properties[name], member) : [`unknown member ${name}`],
+  );
 }
 
 /** Returns a copy of an example of the description. */

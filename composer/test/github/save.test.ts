@@ -4,10 +4,26 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type FakeGitHub, TOKEN, problem } from './fake-github.js';
-import { ADA, HOME, NOW, OTHER, SITE, assertConsistent, change, edit, etagOf, failure, githubWith, isMutation, saveOf, storageOf } from './site.js';
+import {
+  ADA,
+  HOME,
+  NOW,
+  OTHER,
+  SITE,
+  assertConsistent,
+  change,
+  edit,
+  etagOf,
+  failure,
+  githubWith,
+  isMutation,
+  saveOf,
+  storageOf,
+} from './site.js';
 
 const BRANCH = 'composer/ada-lovelace-20260105-102030';
-const mutations = (github: FakeGitHub) => github.requests.filter(isMutation).map(({ method, path }) => `${method} ${path.replace('/repos/Acme/site', '')}`);
+const mutations = (github: FakeGitHub) =>
+  github.requests.filter(isMutation).map(({ method, path }) => `${method} ${path.replace('/repos/Acme/site', '')}`);
 const objects = (github: FakeGitHub) => github.git('count-objects', '-v') + JSON.stringify(github.branches());
 
 describe('a save on GitHub', () => {
@@ -20,7 +36,11 @@ describe('a save on GitHub', () => {
 
   test('it is one commit on a new branch with a pull request', async () => {
     const main = github.branches().main!;
-    const changes = [edit('{ "new": "ü" }\r\n'), change('routes/a/b.json', '{}', null), change('tests/front.json', null, SITE['tests/front.json']!)];
+    const changes = [
+      edit('{ "new": "ü" }\r\n'),
+      change('routes/a/b.json', '{}', null),
+      change('tests/front.json', null, SITE['tests/front.json']!),
+    ];
     const message = 'Change the home page\n\nFor the spring.';
     const saved = await storageOf(github).save({ ...saveOf(...changes), base: main, message });
     assert.deepEqual(saved, { kind: 'saved', revision: github.branches()[BRANCH], url: `${github.url}/Acme/site/pull/1` });
@@ -31,14 +51,28 @@ describe('a save on GitHub', () => {
     const ada = `Ada Lovelace|ada@acme.example|${Math.floor(NOW / 1000)}`;
     assert.equal(github.git('show', '--no-patch', `--format=${format}`, BRANCH).trim(), `${main}|${ada}|${ada}|${message}`);
     const body = `${message}\n\nSaved in the composer by Ada Lovelace.`;
-    assert.deepEqual(github.pulls, [{ number: 1, title: 'Change the home page', body, head: BRANCH, sha: github.branches()[BRANCH], base: 'main', state: 'open', mergedAt: null }]);
+    assert.deepEqual(github.pulls, [
+      {
+        number: 1,
+        title: 'Change the home page',
+        body,
+        head: BRANCH,
+        sha: github.branches()[BRANCH],
+        base: 'main',
+        state: 'open',
+        mergedAt: null,
+      },
+    ]);
     assert.deepEqual(mutations(github), ['POST /git/trees', 'POST /git/commits', 'POST /git/refs', 'POST /pulls']);
   });
 
   test('it is below the directory, and keeps the mode of a file', async () => {
     github.commit({ 'sites/a/routes/index.json': `+x${HOME}` });
     await storageOf(github, { directory: 'sites/a' }).save(saveOf(edit('{}'), change('site.json', '{}', null)));
-    const listed = github.git('ls-tree', '-r', BRANCH, 'sites').split('\n').map((line) => line.replace(/ blob \w+/, ''));
+    const listed = github
+      .git('ls-tree', '-r', BRANCH, 'sites')
+      .split('\n')
+      .map((line) => line.replace(/ blob \w+/, ''));
     assert.deepEqual(listed, ['100755\tsites/a/routes/index.json', '100644\tsites/a/site.json']);
   });
 
@@ -78,7 +112,8 @@ describe('a save on GitHub', () => {
 
   test('the branch moves between the check and the commit, and the save has its own parent', async () => {
     const main = github.branches().main!;
-    github.fault = ({ path, method }) => (method === 'POST' && path.endsWith('/trees') ? () => void github.commit({ 'routes/index.json': 'theirs' }) : undefined);
+    github.fault = ({ path, method }) =>
+      method === 'POST' && path.endsWith('/trees') ? () => void github.commit({ 'routes/index.json': 'theirs' }) : undefined;
     const saved = await storageOf(github).save(saveOf(edit('mine')));
     assert.equal(saved.kind, 'saved');
     assert.equal(github.git('rev-parse', `${BRANCH}^`), main);
@@ -102,7 +137,8 @@ describe('a save on GitHub', () => {
     assert.equal(first.revision, third.revision);
     assert.equal(new Set(github.pulls.map(({ head }) => head)).size, 3);
     for (const { head } of github.pulls.slice(1)) assert.match(head, new RegExp(`^${BRANCH}-[0-9a-f]{8}$`));
-    github.fault = ({ path, method }) => (method === 'POST' && path.endsWith('/git/refs') ? problem(422, 'Reference already exists') : undefined);
+    github.fault = ({ path, method }) =>
+      method === 'POST' && path.endsWith('/git/refs') ? problem(422, 'Reference already exists') : undefined;
     const { code, message } = await failure(storage.save(saveOf(edit('3'))));
     assert.equal(code, 'refused');
     assert.ok(message.includes('Reference already exists') || message.includes('names are taken'), message);
@@ -126,7 +162,11 @@ describe('a save on GitHub', () => {
   });
 
   test('the author has no characters of a commit, and the title fits', async () => {
-    await storageOf(github).save({ ...saveOf(edit('1')), message: `${'ä'.repeat(300)}\nmore`, author: { name: 'A <b>\nC', email: '<a@b.example>' } });
+    await storageOf(github).save({
+      ...saveOf(edit('1')),
+      message: `${'ä'.repeat(300)}\nmore`,
+      author: { name: 'A <b>\nC', email: '<a@b.example>' },
+    });
     const { head, title } = github.pulls[0]!;
     assert.equal(github.git('show', '--no-patch', '--format=%an|%ae', head), 'A b C|a@b.example');
     assert.equal(title, `${'ä'.repeat(199)}…`);
@@ -143,8 +183,25 @@ describe('a save on GitHub', () => {
       ['invalid_save', { author: { name: 'A', email: '' } }],
       ['not_utf8', { changes: [edit('\ud800')] }],
     ];
-    const paths = ['README.md', 'routes/a.md', 'routes//a.json', 'routes/../site.json', '/site.json', 'routes/.a.json', 'routes/git~1/a.json', 'routes/\u200c.git/a.json',
-      'routes/a\\b.json', 'routes/a\n.json', 'routes/a.json/b.json', 'routes/\ud800.json', 'site.json/', 'sites.json', '', 'routes/c:/a.json', '.git/config'];
+    const paths = [
+      'README.md',
+      'routes/a.md',
+      'routes//a.json',
+      'routes/../site.json',
+      '/site.json',
+      'routes/.a.json',
+      'routes/git~1/a.json',
+      'routes/\u200c.git/a.json',
+      'routes/a\\b.json',
+      'routes/a\n.json',
+      'routes/a.json/b.json',
+      'routes/\ud800.json',
+      'site.json/',
+      'sites.json',
+      '',
+      'routes/c:/a.json',
+      '.git/config',
+    ];
     for (const path of paths) saves.push(['invalid_path', { changes: [{ path, text: '{}', etag: null }] }]);
     for (const [code, members] of saves) {
       const error = await failure(storageOf(github).save({ ...saveOf(edit('1')), ...members }));
@@ -154,7 +211,13 @@ describe('a save on GitHub', () => {
   });
 
   test('a link, a directory or a file in the way is an error, and nothing is made', async () => {
-    github.commit({ 'routes/link.json': '->index.json', 'routes/dir.json/x.txt': '', content: null, 'content/articles.json': null, 'tests/front.json': null });
+    github.commit({
+      'routes/link.json': '->index.json',
+      'routes/dir.json/x.txt': '',
+      content: null,
+      'content/articles.json': null,
+      'tests/front.json': null,
+    });
     github.commit({ content: 'a file' });
     for (const path of ['routes/link.json', 'routes/dir.json', 'content/a.json']) {
       assert.equal((await failure(storageOf(github).save(saveOf(change(path, '{}', null))))).code, 'not_a_file');
@@ -173,16 +236,22 @@ describe('two savers at once', () => {
       const results = [];
       for (const save of JSON.parse(saves)) results.push(await storage.save(save));
       console.log(JSON.stringify(results));`;
-        const processOf = (saves: object[]) =>
+    const processOf = (saves: object[]) =>
       new Promise<any[]>((resolve, reject) => {
         const words = ['--input-type=module', '-e', code, github.url, TOKEN, String(NOW), JSON.stringify(saves)];
-        const child = spawn(process.execPath, words, { cwd: path.dirname(fileURLToPath(import.meta.url)), stdio: ['ignore', 'pipe', 'inherit'] });
+        const child = spawn(process.execPath, words, {
+          cwd: path.dirname(fileURLToPath(import.meta.url)),
+          stdio: ['ignore', 'pipe', 'inherit'],
+        });
         let output = '';
         child.stdout.on('data', (part) => (output += part));
         child.on('close', (status) => (status === 0 ? resolve(JSON.parse(output)) : reject(new Error(`status ${status}`))));
       });
     const rounds = 6;
-    const savesOf = (mark: string) => Array.from({ length: rounds }, (_, n): object => saveOf(edit(`${n % 2 ? mark : 'same'} ${n}`), change(`routes/${mark}.json`, `${n}`, null)));
+    const savesOf = (mark: string) =>
+      Array.from({ length: rounds }, (_, n): object =>
+        saveOf(edit(`${n % 2 ? mark : 'same'} ${n}`), change(`routes/${mark}.json`, `${n}`, null)),
+      );
     const results = (await Promise.all([processOf(savesOf('a')), processOf(savesOf('b')), processOf(savesOf('b'))])).flat();
     assert.equal(new Set(results.map(({ url }) => url)).size, 3 * rounds);
     for (const [n, { kind, revision, url }] of results.entries()) {

@@ -27,7 +27,11 @@ export const OTHER: Record<string, string> = {
 };
 
 export const etagOf = (text: string): string => createHash('sha256').update(text).digest('hex');
-export const change = (path: string, text: string | null, before: string | null): Change => ({ path, text, etag: before === null ? null : etagOf(before) });
+export const change = (path: string, text: string | null, before: string | null): Change => ({
+  path,
+  text,
+  etag: before === null ? null : etagOf(before),
+});
 export const edit = (text: string): Change => change('routes/index.json', text, HOME);
 export const saveOf = (...changes: Change[]): Save => ({ base: 'unknown', changes, message: 'Change the home page', author: ADA });
 
@@ -43,7 +47,10 @@ export async function githubWith(files: Record<string, string | Uint8Array> = { 
 
 /** Returns the error of a promise, without a token. */
 export async function failure(promise: Promise<unknown>): Promise<GitHubError> {
-  const error = await promise.then((value) => assert.fail(`no error but ${JSON.stringify(value).slice(0, 200)}`), (reason) => reason);
+  const error = await promise.then(
+    (value) => assert.fail(`no error but ${JSON.stringify(value).slice(0, 200)}`),
+    (reason) => reason,
+  );
   assert.ok(error instanceof GitHubError, String(error?.stack));
   assert.ok(!JSON.stringify([error.message, error.stack, error, String((error as Error).cause)]).includes(TOKEN), 'no token in the error');
   return error;

@@ -127,7 +127,10 @@ function createCall(options: ApiOptions, signal: AbortSignal, deadlineMs: number
       if (own.signal.aborted) throw new GitHubError('timeout', `GitHub did not answer ${target} in ${REQUEST_MS / 1000} s; try again.`);
       // The message of Node's `fetch` may hold a header with the token. The code of the cause does not.
       const cause = (error as { cause?: { code?: unknown } })?.cause?.code;
-      throw new GitHubError('unreachable', `No response from ${url.host} to ${target}${typeof cause === 'string' ? `: ${cause}` : ''}; try again.`);
+      throw new GitHubError(
+        'unreachable',
+        `No response from ${url.host} to ${target}${typeof cause === 'string' ? `: ${cause}` : ''}; try again.`,
+      );
     } finally {
       clearTimeout(timer);
     }
@@ -150,7 +153,10 @@ async function tokenOf(source: ApiOptions['token'], signal: AbortSignal): Promis
   const token = typeof source === 'string' ? source : await untilAbort(source, signal).catch(() => null);
   if (token === null) throw new GitHubError('no_token', 'The function of the option "token" failed, or took too long. Log its error there.');
   if (typeof token === 'string' && /^[\x21-\x7e]+$/.test(token)) return token;
-  throw new GitHubError('no_token', 'The token is empty or has spaces, line ends or other characters that no token has. Check the option "token".');
+  throw new GitHubError(
+    'no_token',
+    'The token is empty or has spaces, line ends or other characters that no token has. Check the option "token".',
+  );
 }
 
 function untilAbort<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
@@ -158,7 +164,10 @@ function untilAbort<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> 
     const stop = () => reject(signal.reason);
     if (signal.aborted) return stop();
     signal.addEventListener('abort', stop, { once: true });
-    Promise.resolve().then(work).then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
+    Promise.resolve()
+      .then(work)
+      .then(resolve, reject)
+      .finally(() => signal.removeEventListener('abort', stop));
   });
 }
 

@@ -79,8 +79,10 @@ export function checkFileBytes(path: string, bytes: number): void {
   throw new GitHubError('file_too_large', `${path} has ${bytes} bytes, and at most ${FILE_BYTES_MAX} are possible.`);
 }
 
-/** Checks the number and the bytes of all files of a site. */
-export function checkSiteSize(files: number, bytes: number): void {
+/** Checks the number and the sum of the sizes of all files of a site. */
+export function checkSiteSize(sizes: number[]): void {
+  const files = sizes.length;
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
   if (files > FILES_MAX) throw new GitHubError('too_many_files', `The site has ${files} files, and at most ${FILES_MAX} are possible.`);
   if (bytes > SITE_BYTES_MAX) {
     throw new GitHubError('site_too_large', `The files of the site have ${bytes} bytes, and at most ${SITE_BYTES_MAX} are possible.`);

@@ -71,7 +71,8 @@ export function errorOf(target: string, repository: string, reply: Reply, now: n
   }
   if (status === 403) return fail('forbidden', `GitHub does not allow ${target} for this token${said}. ${permissionOf(reply.headers)}`);
   if (status === 404 || status === 410 || status === 451) {
-    return fail('not_found', `GitHub has no ${target} for this token${said}. Check the name, and the token's permission "contents" for ${repository}.`);
+    const text = `GitHub has no ${target} for this token${said}. Check the name, and the token's permission "contents" for ${repository}.`;
+    return fail('not_found', text);
   }
   if (status === 409) return fail('conflict', `GitHub could not do ${target}${said}. A repository needs a first commit; else try again.`);
   if (status === 422) return fail('refused', `GitHub refused ${target}${said}.`);
@@ -82,7 +83,8 @@ export function errorOf(target: string, repository: string, reply: Reply, now: n
 /** Returns the message of GitHub and its details in parentheses, or nothing. */
 function quoted(body: unknown): string {
   const { message, errors } = (body ?? {}) as { message?: unknown; errors?: unknown };
-  const details = (Array.isArray(errors) ? errors : []).map((error) => error?.message ?? [error?.resource, error?.field, error?.code].filter(Boolean).join(' '));
+  const detailOf = (error: any) => error?.message ?? [error?.resource, error?.field, error?.code].filter(Boolean).join(' ');
+  const details = (Array.isArray(errors) ? errors : []).map(detailOf);
   const words = [message, ...details].filter((word) => typeof word === 'string' && word);
   const text = words.join('; ').replace(/\p{C}+/gu, ' ').replace(/[. ]+$/, '');
   return text && ` (GitHub: ${text.slice(0, QUOTED_CHARS_MAX)})`;

@@ -7,7 +7,7 @@ import { type Head, hexHash, unlessMissing } from './repository.js';
 
 /** Names that are tried for the branch of a save. A taken name needs two saves of a user in the same second. */
 const BRANCH_NAMES_MAX = 5;
-/** Bytes of the user's part of the name of a branch. */
+/** Characters of the user's part of the name of a branch. The rest of a longer name is left out. */
 const USER_CHARS_MAX = 40;
 /** Characters of the title of a pull request: the bound of GitHub is 256. */
 const TITLE_CHARS_MAX = 200;
@@ -85,7 +85,10 @@ export function createProposals(api: Api, now: () => number): Proposals {
 }
 
 function unknown({ branch }: Leftover, reason: string): GitHubError {
-  return new GitHubError('outcome_unknown', `It is not known whether the branch ${branch} and its pull request exist. ${reason} Save again to find out.`);
+  return new GitHubError(
+    'outcome_unknown',
+    `It is not known whether the branch ${branch} and its pull request exist. ${reason} Save again to find out.`,
+  );
 }
 
 /** Makes the branch. Returns false if another one has the name. */
@@ -112,7 +115,12 @@ async function createBranch(call: Call, leftover: Leftover): Promise<boolean> {
 
 /** Makes the pull request, or finds the one that an earlier attempt made. Returns its URL. */
 async function createPull(call: Call, base: string, leftover: Leftover, save: Save): Promise<string> {
-  const body = { title: titleOf(save.message), head: leftover.branch, base, body: `${save.message}\n\nSaved in the composer by ${gitUser(save.author).name}.` };
+  const body = {
+    title: titleOf(save.message),
+    head: leftover.branch,
+    base,
+    body: `${save.message}\n\nSaved in the composer by ${gitUser(save.author).name}.`,
+  };
   for (let n = 0; ; n++) {
     try {
       return urlAt(await call.request('POST', { path: '/pulls', body }), 'html_url');
@@ -158,7 +166,11 @@ async function commitOf(call: Call, branch: string): Promise<string | null> {
 /** Returns the names to try: `composer/<user>-<time>`, then with a suffix by chance. */
 function branchNames(user: string, time: number): string[] {
   const plain = user.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase();
-  const safe = plain.replace(/[^a-z0-9]+/g, '-').slice(0, USER_CHARS_MAX).replace(/^-|-$/g, '') || 'user';
+  const safe =
+    plain
+      .replace(/[^a-z0-9]+/g, '-')
+      .slice(0, USER_CHARS_MAX)
+      .replace(/^-|-$/g, '') || 'user';
   const name = `composer/${safe}-${new Date(time).toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}`;
   const suffix = () => crypto.randomUUID().slice(0, 8);
   return Array.from({ length: BRANCH_NAMES_MAX }, (_, n) => (n ? `${name}-${suffix()}` : name));

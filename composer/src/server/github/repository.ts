@@ -51,7 +51,7 @@ export function isFile({ type, mode }: Entry): boolean {
 export function siteFiles(entries: Map<string, Entry>): Entry[] {
   const files = [...entries.values()].filter((entry) => isFile(entry) && isSitePath(entry.path));
   files.forEach(({ path, bytes }) => checkFileBytes(path, bytes));
-  checkSiteSize(files.length, files.reduce((sum, { bytes }) => sum + bytes, 0));
+  checkSiteSize(files.map(({ bytes }) => bytes));
   return files;
 }
 
@@ -70,7 +70,12 @@ export function createRepository({ directory, branch: fixed, now }: RepositoryOp
   async function headOf(call: Call, owner: string, name: string): Promise<Head | null> {
     const answer = await unlessMissing(call.request('GET', { path: `/branches/${encodeURIComponent(name)}` }));
     if (answer === null) return null;
-    return { branch: textAt(answer, 'name'), owner, commit: shaAt(answer, 'commit', 'sha'), tree: shaAt(answer, 'commit', 'commit', 'tree', 'sha') };
+    return {
+      branch: textAt(answer, 'name'),
+      owner,
+      commit: shaAt(answer, 'commit', 'sha'),
+      tree: shaAt(answer, 'commit', 'commit', 'tree', 'sha'),
+    };
   }
 
   async function head(call: Call): Promise<Head> {
@@ -81,7 +86,10 @@ export function createRepository({ directory, branch: fixed, now }: RepositoryOp
     const second = await facts(call);
     const again = fixed !== undefined || second.branch === first.branch ? null : await headOf(call, second.owner, second.branch);
     if (again) return again;
-    throw new GitHubError('not_found', `The repository has no branch ${fixed ?? second.branch}. Make its first commit, or check the option "branch".`);
+    throw new GitHubError(
+      'not_found',
+      `The repository has no branch ${fixed ?? second.branch}. Make its first commit, or check the option "branch".`,
+    );
   }
 
   async function treeOf(call: Call, sha: string, isRecursive: boolean) {
@@ -128,9 +136,10 @@ export function createRepository({ directory, branch: fixed, now }: RepositoryOp
     const answer = await call.request('GET', { path: `/git/blobs/${sha}` });
     const bytes = fromBase64(textAt(answer, 'content'));
     checkFileBytes(path, bytes.length);
-    const text = bytes && textOf(bytes);
+    const text = textOf(bytes);
     const header = new TextEncoder().encode(`blob ${bytes.length}\0`);
-    if ((await hexHash('SHA-1', header, bytes)) !== sha) throw new GitHubError('bad_answer', `GitHub sent other bytes than those of ${path}; try again.`);
+    const isIntact = (await hexHash('SHA-1', header, bytes)) === sha;
+    if (!isIntact) throw new GitHubError('bad_answer', `GitHub sent other bytes than those of ${path}; try again.`);
     if (text === null) throw new GitHubError('not_utf8', `${path} is not UTF-8. Save it as UTF-8 in the repository.`);
     const file = { text, etag: await hexHash('SHA-256', bytes) };
     cached.set(sha, file, bytes.length);
