@@ -94,7 +94,8 @@ class Merger {
       return undefined;
     }
     this.numbers.of(value);
-    const conflicts = this.conflicts.map(({ at, ...conflict }) => ({ ...this.restore(conflict), path: (at.node === undefined ? '' : tree.pointer(at.node)) + at.path }));
+    const pointer = ({ node, path }: At) => (node === undefined ? '' : tree.pointer(node)) + path;
+    const conflicts = this.conflicts.map(({ at, ...conflict }) => ({ ...this.restore(conflict), path: pointer(at) }));
     return { value, conflicts: [...this.moves.conflicts(value), ...conflicts].map(ordered) };
   }
 
@@ -142,7 +143,8 @@ class Merger {
     const isPresent = (id: string) => (ours.has(id) ? theirs.has(id) || !base.has(id) || removed.has(id) : !base.has(id));
     const order = this.mergeOrder(b, o.filter(isPresent), t.filter(isPresent), at);
     const place = new Map(order.map((id, i) => [id, i]));
-    for (const id of removed) this.add('removed', below(at, place.get(id) ?? '-'), { base: base.get(id), ours: ours.get(id), theirs: theirs.get(id) });
+    const versions = (id: string) => ({ base: base.get(id), ours: ours.get(id), theirs: theirs.get(id) });
+    for (const id of removed) this.add('removed', below(at, place.get(id) ?? '-'), versions(id));
     return order.map((id, i) => {
       if (!ours.has(id) || !theirs.has(id)) return (ours.get(id) ?? theirs.get(id))!;
       return this.mergeValue(base.get(id), ours.get(id), theirs.get(id), below(at, i))!;

@@ -56,7 +56,8 @@ export class Moves {
 
   /** Takes the nodes that moved out of the versions. */
   detach(): Detached {
-    const isDetached = (id: string) => !this.unfollowed.has(id) && this.isInAll(id) && (this.found.has(id) || this.isMoved('ours', id) || this.isMoved('theirs', id));
+    const isMoved = (id: string) => this.found.has(id) || this.isMoved('ours', id) || this.isMoved('theirs', id);
+    const isDetached = (id: string) => !this.unfollowed.has(id) && this.isInAll(id) && isMoved(id);
     const nodes = new Map([...this.indexes.base.nodes.keys()].filter(isDetached).map((id) => [id, {} as Versions<Json>]));
     const from = (value: Json, version: Version) => (nodes.size === 0 ? value : detachFrom(value, version, nodes, 0));
     for (const node of this.unplaced) from([node], 'theirs');
@@ -79,7 +80,8 @@ export class Moves {
       const list = lists.get(this.indexes.base.nodes.get(id)!.address);
       const path = nodes.get(id)?.pointer ?? (list ? `${list.pointer}/-` : '');
       if (pointers.ours !== undefined && pointers.theirs !== undefined) return { kind: 'moved', path, ...pointers };
-      return { kind: 'removed', path, ...Object.fromEntries(VERSIONS.map((version) => [version, valueAt(this.versions[version], pointers[version])])) };
+      const values = VERSIONS.map((version) => [version, valueAt(this.versions[version], pointers[version])]);
+      return { kind: 'removed', path, ...Object.fromEntries(values) };
     });
   }
 
@@ -98,7 +100,8 @@ export class Moves {
     for (const [id, { address }] of base.nodes) {
       const [own, other] = [this.isMoved('ours', id), this.isMoved('theirs', id)];
       if (!own && !other) continue;
-      const [byOurs, byTheirs] = [own || !ours.nodes.has(id) || isOutOfOrder.ours(address, id), other || !theirs.nodes.has(id) || isOutOfOrder.theirs(address, id)];
+      const byOurs = own || !ours.nodes.has(id) || isOutOfOrder.ours(address, id);
+      const byTheirs = other || !theirs.nodes.has(id) || isOutOfOrder.theirs(address, id);
       const isSame = ours.nodes.get(id)?.address === theirs.nodes.get(id)?.address;
       if (!byOurs || !byTheirs || isSame) continue;
       this.note(id);
@@ -161,8 +164,9 @@ export class Tree {
   attach(value: Json, pointer = '', depth = 0): Json {
     if (typeof value !== 'object' || value === null) return value;
     refuseDepth(depth + 1);
-    if (!Array.isArray(value)) return Object.fromEntries(entriesOf(value).map(([name, member]) => [name, this.attach(member, pointer + token(name), depth + 1)]));
-    return value.map((item, i) => this.attach(this.nodeOf(item, pointer + token(i)), pointer + token(i), depth + 1));
+    const inner = (child: Json, name: string | number) => this.attach(child, pointer + token(name), depth + 1);
+    if (!Array.isArray(value)) return Object.fromEntries(entriesOf(value).map(([name, member]) => [name, inner(member, name)]));
+    return value.map((item, i) => inner(this.nodeOf(item, pointer + token(i)), i));
   }
 
   count(id: string): number {

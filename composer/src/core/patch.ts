@@ -143,7 +143,8 @@ class Patcher {
     const gaps = source.parts.map((_, i) => gapsOf(this.text, source, i));
     const isOneLine = !this.text.slice(source.start, source.end).includes('\n');
     const { text, values } = this.join(source, slots, gaps, isOneLine ? 'line' : this.layoutAmong(source.parts), at);
-    if (!isOneLine || !this.needsLines(slots, text, values, at)) return text;
+    const wasLong = at.column + source.end - source.start > LINE_COLUMNS_MAX;
+    if (!isOneLine || !this.needsLines(slots, text, values, wasLong, at)) return text;
     const outer = this.style.newline + this.lines.indentAt(source.start);
     const inLines = gaps.map((_, i): Gap => ({ lead: outer + this.style.unit, trail: i < gaps.length - 1 ? '' : outer }));
     return this.join(source, slots, inLines, 'either', at).text;
@@ -156,12 +157,15 @@ class Patcher {
     return areInLines ? 'lines' : 'either';
   }
 
-  /** Says whether an object or array on one line gets lines: a new value in it has lines, or makes the line too long. */
-  private needsLines(slots: Slot[], text: string, values: string[], at: At): boolean {
+  /**
+   * Says whether an object or array on one line gets lines: a new value in it has lines, or makes the line too long. An object whose line was
+   * too long before stays on it, unless the new value is too long for any line.
+   */
+  private needsLines(slots: Slot[], text: string, values: string[], wasLong: boolean, at: At): boolean {
     if (this.style.isMinified) return false;
     return slots.some(({ isFixed, name, value }, i) => {
       if (isFixed || !isComposite(value)) return false;
-      const columns = name === undefined ? at.column + text.length : at.indent.length + this.style.unit.length + values[i]!.length;
+      const columns = name !== undefined && wasLong ? at.indent.length + this.style.unit.length + values[i]!.length : at.column + text.length;
       return values[i]!.includes('\n') || columns > LINE_COLUMNS_MAX;
     });
   }
@@ -272,7 +276,8 @@ class Pool {
     if (!isComposite(value) || Object.keys(value as object).length === 0) return undefined;
     if (!this.isFilled) this.fill(this.root, false);
     const id = isItem ? idOf(value) : undefined;
-    return this.equal.get(this.numbers.of(value)) ?? (id === undefined ? undefined : this.byId.get(id)) ?? this.equalWithoutIds.get(this.numbers.withoutIds(value));
+    const sameId = id === undefined ? undefined : this.byId.get(id);
+    return this.equal.get(this.numbers.of(value)) ?? sameId ?? this.equalWithoutIds.get(this.numbers.withoutIds(value));
   }
 
   /** Returns the text of a number that the text has. */

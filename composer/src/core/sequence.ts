@@ -1,4 +1,4 @@
-import type { Json } from './json.js';
+import type { Json, JsonObject } from './json.js';
 
 /**
  * Nesting depth of arrays and objects in one file, the limit of `compile` (`SOURCE_NESTING_MAX`). It bounds every recursion over a value. A
@@ -24,7 +24,9 @@ export type Pair = [number, number];
 /** Returns the reference token of JSON Pointer (RFC 6901) for a member name or an index, with its slash. */
 export const token = (name: string | number): string => `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
-export const isObject = (value: Json | undefined): value is { [key: string]: Json } => typeof value === 'object' && value !== null && !Array.isArray(value);
+export function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
 
 /** Returns the own member, also one that is named `__proto__`. */
 export function memberOf(value: Json | undefined, name: string): Json | undefined {
@@ -32,7 +34,7 @@ export function memberOf(value: Json | undefined, name: string): Json | undefine
 }
 
 /** Returns the members that JSON can have. A member that is undefined is absent, as for `JSON.stringify`. */
-export const entriesOf = (value: { [key: string]: Json }): [string, Json][] => Object.entries(value).filter(([, member]) => member !== undefined);
+export const entriesOf = (value: JsonObject): [string, Json][] => Object.entries(value).filter(([, member]) => member !== undefined);
 
 /** Returns the ID of an item: a string as the member with this name. */
 export function idOf(item: Json | undefined, name = 'id'): string | undefined {
@@ -87,7 +89,7 @@ export class ValueNumbers {
   }
 }
 
-function objectKey(value: { [key: string]: Json }, ids: boolean, inner: (child: Json, name: string) => number): string {
+function objectKey(value: JsonObject, ids: boolean, inner: (child: Json, name: string) => number): string {
   const members = entriesOf(value).filter(([name, member]) => ids || name !== 'id' || typeof member !== 'string');
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${inner(member, name)}`).sort()}`;
 }

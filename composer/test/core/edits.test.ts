@@ -45,7 +45,7 @@ const EDITS: Edit[] = [
   ['change a price among prices with two digits', 'routes/sale.json', (page) => (page.layout.zones.main[0].props.items[0].price = 2990)],
   ['add a prop', 'routes/index.json', (page) => (hero(page).default[0].props.size = 'large')],
   ['add a prop to a node on one line', 'routes/index.json', (page) => (front(page)[2].props.limit = 3)],
-  ['add the first prop', 'docs 4', (page) => (page.layout.zones.main[0].props.gap = 2)],
+  ['add the first prop', 'routes/pricing', (page) => (page.layout.zones.main[0].props.gap = 2)],
   ['remove a prop', 'routes/index.json', (page) => delete hero(page).default[0].props.image],
   ['remove the last prop', 'routes/index.json', (page) => delete hero(page).default[0].props.actions],
   ['add an item to a list of objects on one line', 'routes/index.json', (page) =>
@@ -61,8 +61,9 @@ const EDITS: Edit[] = [
     })],
   ['add a node to a zone on one line', 'routes/index.json', (page) =>
     front(page)[0].zones.promo.default.push({ id: 'promo-new', type: 'Banner', props: { title: 'New' } })],
-  ['add a node to an empty zone', 'docs 4', (page) => ((page.layout.zones.main[0].zones.left = []), (page.layout.zones.main[0].zones.right = [text('r', 'Right')]))],
-  ['add a container with nodes', 'docs 4', (page) => page.layout.zones.main.push({ id: 'c', type: 'Columns', props: {}, zones: { left: [text('l', 'Left')], right: [] } })],
+  ['empty a zone and add another one', 'routes/pricing', (page) => Object.assign(page.layout.zones.main[0].zones, { left: [], right: [text('r', 'Right')] })],
+  ['add a container with nodes', 'routes/pricing', (page) =>
+    page.layout.zones.main.push({ id: 'c', type: 'Columns', props: {}, zones: { left: [text('l', 'Left')], right: [] } })],
   ['remove a node', 'routes/index.json', (page) => front(page).splice(2, 1)],
   ['remove the last node', 'routes/index.json', (page) => front(page).pop()],
   ['move a node in its zone', 'routes/index.json', (page) => front(page).splice(0, 0, ...front(page).splice(3, 1))],
@@ -78,7 +79,9 @@ const EDITS: Edit[] = [
   ['change the ID of a node', 'routes/index.json', (page) => (front(page)[1].id = 'front-latest')],
   ['add a variant', 'routes/index.json', (page) => (hero(page).variants.evening = [{ id: 'hero-evening', type: 'Hero', props: { title: 'Good evening' } }])],
   ['add a variant as a copy', 'routes/index.json', (page) => insertAfter(hero(page).variants, 'slow', 'slower', copyWithIds(hero(page).variants.slow))],
-  ['add a variant as a copy of one on one line', 'docs 4', (page) => insertAfter(hero(page).variants, 'back', 'again', copyWithIds(hero(page).variants.back))],
+  ['add a variant as a copy of one on one line', 'routes/pricing', (page) => insertAfter(hero(page).variants, 'back', 'again', copyWithIds(hero(page).variants.back))],
+  ['add a variant to variants on one line', 'routes/signup', (page) =>
+    (page.layout.zones.cta.variants.go = [{ id: 'cta', type: 'Button', props: { label: 'Go' } }])],
   ['remove a variant and its rule', 'routes/index.json', (page) => (delete hero(page).variants.deutsch, hero(page).rules.shift())],
   ['rename a variant', 'routes/index.json', (page) => (rename(hero(page).variants, 'deutsch', 'german'), (hero(page).rules[0].variant = 'german'))],
   ['personalize a zone', 'routes/about.json', (page) => {
@@ -123,21 +126,22 @@ function showHunk({ removed, added }: { removed: string[]; added: string[] }): s
   while (start < shorter && before[start] === after[start]) start++;
   let end = 0;
   while (end < shorter - start && before[before.length - 1 - end] === after[after.length - 1 - end]) end++;
-  const show = (line: string) => `${start > 60 ? '…' : ''}${cut(line.slice(start > 60 ? start - 50 : 0, line.length - Math.max(0, end - 30)))}${end > 30 ? '…' : ''}`;
+  const part = (line: string) => cut(line.slice(start > 60 ? start - 50 : 0, line.length - Math.max(0, end - 30)));
+  const show = (line: string) => (start > 60 ? '…' : '') + part(line) + (end > 30 ? '…' : '');
   return [`- ${show(before)}`, `+ ${show(after)}`];
 }
 
 test('typical edits change the lines that the golden file lists', () => {
   const examples = examplesOf('authoring.md');
-  const pricing = examples.find((example) => example.includes('"path": "/pricing"'))!;
+  const textOf = (file: string) => DEMO[file] ?? examples.find((example) => example.includes(`"path": "${file.slice('routes'.length)}"`))!;
   const shown = EDITS.map(([title, file, change]) => {
-    const before = file.startsWith('docs') ? pricing : DEMO[file]!;
+    const before = textOf(file);
     const value = JSON.parse(before);
     change(value);
     const after = patch(before, value);
     assert.deepEqual(JSON.parse(after), value, title);
     const hunks = differences(before.split('\n'), after.split('\n')).map((hunk) => showHunk(hunk).join('\n'));
-    return `## ${title} (${file.startsWith('docs') ? 'the first page of docs/authoring.md' : file})\n\n${hunks.join('\n  ...\n')}\n`;
+    return `## ${title} (${file})\n\n${hunks.join('\n  ...\n')}\n`;
   });
   const golden = shown.join('\n');
   if (process.env['BLESS']) writeFileSync(GOLDEN, golden);
