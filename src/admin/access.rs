@@ -44,19 +44,6 @@ pub(crate) struct PersonHeaders {
     pub groups: Option<Box<[u8]>>,
 }
 
-/// A request without access.
-pub(super) struct AccessRefusal<'a> {
-    pub(super) problem: Problem<'a>,
-    /// The person that the proxy names.
-    pub(super) actor: Option<Actor>,
-}
-
-impl<'a> From<Problem<'a>> for AccessRefusal<'a> {
-    fn from(problem: Problem<'a>) -> Self {
-        Self { problem, actor: None }
-    }
-}
-
 /// The access rules of the admin address.
 pub(super) struct AccessRules {
     settings: AccessSettings,
@@ -106,7 +93,7 @@ impl AccessRules {
         &mut self,
         request: &Request<'a>,
         meta: &RequestMeta,
-    ) -> Result<Caller, AccessRefusal<'a>> {
+    ) -> Result<Caller, Problem<'a>> {
         if !self.is_configured() {
             check_without_token(request, meta)?;
             return Ok(Caller::operator(ActorKind::Loopback));
@@ -116,22 +103,25 @@ impl AccessRules {
         if let Some(origin) =
             headers.get(Field::Origin).filter(|origin| !is_own_origin(origin, request.host()))
         {
-            return Err(origin_not_allowed(origin).into());
+            return Err(origin_not_allowed(origin));
         }
         let token = headers.get(Field::Authorization).and_then(bearer_token);
         if let Some(caller) = token.and_then(|token| self.caller_with_token(token)) {
             return Ok(caller);
         }
         if let Some(name) = self.person(headers, meta) {
-            let actor = Actor { kind: ActorKind::User, name: name.into() };
-            return self
-                .signed_in(name, request)
-                .map_err(|problem| AccessRefusal { problem, actor: Some(actor) });
+            return self.signed_in(name, request);
         }
         match token {
-            Some(_) => Err(self.wrong_token(meta.received_at).into()),
-            None => Err(Problem::new(problem::UNAUTHORIZED, self.missing_sentence()).into()),
+            Some(_) => Err(self.wrong_token(meta.received_at)),
+            None => Err(Problem::new(problem::UNAUTHORIZED, self.missing_sentence())),
         }
+    }
+
+    /// Returns the person that a trusted proxy names, for the line about a refused request.
+    pub(super) fn named_person(&self, request: &Request<'_>, meta: &RequestMeta) -> Option<Actor> {
+        let name = self.person(&request.headers, meta)?;
+        Some(Actor { kind: ActorKind::User, name: name.into() })
     }
 
     fn missing_sentence(&self) -> &'static str {

@@ -222,7 +222,7 @@ impl AdminService {
                 Ok(sight) => return Ok((Client { caller, from }, sight)),
                 Err(problem) => (problem, Some(caller.actor)),
             },
-            Err(refusal) => (refusal.problem, refusal.actor),
+            Err(problem) => (problem, self.access.named_person(request, meta)),
         };
         if let Some(data) = &self.data {
             let site = areas::published_site(request, catalog);
@@ -351,7 +351,7 @@ impl Service for AdminService {
         // The rights can have changed since the request arrived.
         let caller = match self.access.identify(&request, meta) {
             Ok(caller) => caller,
-            Err(refusal) => return self.handler.reject(&request, &refusal.problem, out),
+            Err(problem) => return self.handler.reject(&request, &problem, out),
         };
         let outcome = if let Some(data) = &mut self.data
             && let Ok([Output::Visitors(answer)]) = results.as_deref()
