@@ -141,11 +141,13 @@ function NameForm({ label, button, onName }: { label: string; button: string; on
   );
 }
 
-/** Returns the audience of a rule that only names one, or null. */
-function audienceOf(rule: JsonObject): string | null {
-  const { when } = rule;
-  const names = when && typeof when === 'object' && !Array.isArray(when) ? Object.entries(when) : [];
-  return names.length === 1 && names[0]![0] === '$audience' && typeof names[0]![1] === 'string' ? names[0]![1] : null;
+/** Returns a rule for an audience, or for a condition, in place of what selected it before. The order of its members stays. */
+function withSelection(rule: JsonObject, name: 'audience' | 'when', value: Json): JsonObject {
+  const selects = (member: string) => member === 'audience' || member === 'when';
+  const entries = Object.entries(rule);
+  const at = Math.max(0, entries.findIndex(([member]) => selects(member)));
+  const others = entries.filter(([member]) => !selects(member));
+  return Object.fromEntries([...others.slice(0, at), [name, value], ...others.slice(at)]);
 }
 
 interface RulesProps {
@@ -184,7 +186,7 @@ function Rules({ rules, keys, vocabulary, audiences, isReadOnly, onChange }: Rul
         ))}
       </ol>
       {!isReadOnly && keys.length > 1 && (
-        <button type="button" onClick={() => onChange([...rules, { when: audiences[0] ? { $audience: audiences[0].key } : {}, variant: keys[1]! }])}>
+        <button type="button" onClick={() => onChange([...rules, { ...(audiences[0] ? { audience: audiences[0].key } : { when: {} }), variant: keys[1]! }])}>
           Add a rule
         </button>
       )}
@@ -193,13 +195,13 @@ function Rules({ rules, keys, vocabulary, audiences, isReadOnly, onChange }: Rul
 }
 
 function Rule({ rule, keys, vocabulary, audiences, isReadOnly, onChange }: Omit<RulesProps, 'rules' | 'onChange'> & { rule: JsonObject; onChange(rule: JsonObject): void }): ReactNode {
-  const audience = audienceOf(rule);
+  const audience = typeof rule.audience === 'string' ? rule.audience : null;
   if (rule.experiment !== undefined) return <p>Experiment <code>{String((rule.experiment as JsonObject)?.key ?? '')}</code></p>;
   return (
     <div className="px-row">
       <label className="px-field">
         <span>Visitors</span>
-        <select disabled={isReadOnly} value={audience ?? ''} onChange={(event) => onChange({ ...rule, when: event.currentTarget.value ? { $audience: event.currentTarget.value } : {} })}>
+        <select disabled={isReadOnly} value={audience ?? ''} onChange={(event) => onChange(event.currentTarget.value ? withSelection(rule, 'audience', event.currentTarget.value) : withSelection(rule, 'when', {}))}>
           <option value="">by a condition</option>
           {audiences.map(({ key, name }) => <option key={key} value={key}>{name}</option>)}
         </select>
@@ -211,7 +213,7 @@ function Rule({ rule, keys, vocabulary, audiences, isReadOnly, onChange }: Omit<
         </select>
       </label>
       {audience === null && <p className="px-wide">{inWords(rule.when ?? {}, vocabulary)}</p>}
-      {audience === null && <ConditionText when={rule.when ?? {}} isReadOnly={isReadOnly} onChange={(when) => onChange({ ...rule, when })} />}
+      {audience === null && <ConditionText when={rule.when ?? {}} isReadOnly={isReadOnly} onChange={(when) => onChange(withSelection(rule, 'when', when))} />}
     </div>
   );
 }

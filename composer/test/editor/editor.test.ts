@@ -99,9 +99,27 @@ describe('the editor', () => {
     await page.getByText('Saved.').waitFor();
     const saved = JSON.parse(text('routes/about.json')).layout.zones[first!];
     assert.deepEqual(Object.keys(saved.variants), ['returning']);
-    assert.deepEqual(saved.rules, [{ when: { $audience: 'returning' }, variant: 'returning' }]);
+    assert.deepEqual(saved.rules, [{ audience: 'returning', variant: 'returning' }]);
     lint();
     assert.deepEqual(faults, []);
+  });
+
+  test('a rule is shown with its audience, and moved, removed and replaced by a condition', async () => {
+    const rules = () => JSON.parse(text('routes/index.json')).layout.zones.hero.rules;
+    const [first, second, third] = rules();
+    await open('/');
+    await zone('hero');
+    const shown = () => page.getByRole('region', { name: 'Rules' }).getByLabel('Visitors').evaluateAll((selects) => selects.map((select) => (select as HTMLSelectElement).value));
+    assert.deepEqual(await shown(), [first.audience, second.audience]);
+    await page.getByRole('button', { name: 'Move rule 2 up' }).click();
+    await page.getByRole('button', { name: 'Remove rule 2' }).click();
+    await page.getByLabel('Visitors').selectOption({ label: 'by a condition' });
+    await page.getByRole('textbox', { name: /^Condition/ }).fill('{ "country": "NO" }');
+    await page.getByText('If country is NO.').waitFor();
+    await save('Rules');
+    await page.getByText('Saved.').waitFor();
+    assert.deepEqual(rules(), [{ when: { country: 'NO' }, variant: second.variant }, third]);
+    lint();
   });
 
   test('a text in a field changes its line of the file and no other, and undo takes it back', async () => {
