@@ -260,7 +260,7 @@ function ordered({ kind, path, base, ours, theirs }: Conflict): Conflict {
   return { kind, path, ...Object.fromEntries(present) };
 }
 
-/** Returns what names an item of a sequence: its ID or key, or the key of its experiment. */
+/** Returns the name of an item of a sequence: its ID or key, or the key of its experiment. */
 const keyOf = (item: Json): string | undefined => idOf(item) ?? idOf(item, 'key') ?? idOf(memberOf(item, 'experiment'), 'key');
 
 /** Returns the items of a list by their ID, or undefined if not all have one of their own. */

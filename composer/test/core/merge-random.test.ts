@@ -75,9 +75,9 @@ function checkChanges(base: Json, side: Json, value: Json, shared: Set<string>, 
   const [before, wanted, result] = [base, side, value].map((version) => placesOf(version, shared)) as Three<Places>;
   for (const text of new Set([...before.keys(), ...wanted.keys()])) {
     const [old, now, merged] = [before, wanted, result].map((places) => places.get(text) ?? new Set<string>()) as Three<Set<string>>;
-    const added = [...now].filter((place) => !old.has(place) && !merged.has(place));
-    // Nothing tells the items of a list with an ID twice apart: a text that moves from one to the other is at the same place.
+    // Nothing tells the items of a list with an ID twice apart: a place there does not say which item a text is in.
     const isVague = (place: string) => place.includes('[]') && [base, side, value].some(hasIdTwice);
+    const added = [...now].filter((place) => !old.has(place) && !merged.has(place) && !isVague(place));
     const removed = [...old].filter((place) => !now.has(place) && merged.has(place) && !isVague(place));
     // A node that one side removed is at no place at all.
     const returned = text.startsWith('#') && now.size === 0 ? [...merged] : [];
