@@ -141,13 +141,17 @@ describe('a save with faults', () => {
     assertConsistent(github, 1);
   });
 
-  test('a garbled answer about the pull request is one save', async () => {
-    let answers = 0;
-    github.fault = ({ method, path }) => {
-      if (method !== 'POST' || !path.endsWith('/pulls') || answers++) return undefined;
-      return { status: 200, text: '<html>' };
-    };
-    const saved = await storageOf(github).save(SAVE);
+  test('a garbled answer in place of the pull request is no save, and one after it is a save', async () => {
+    const isPull = ({ method, path }: { method: string; path: string }) => method === 'POST' && path.endsWith('/pulls');
+    github.fault = (request) => (isPull(request) ? { status: 200, text: '<html>' } : undefined);
+    assert.equal((await failure(storageOf(github).save(SAVE))).code, 'bad_answer');
+    assertNotSaved(github);
+    const garbled = (async (url: URL, init: RequestInit) => {
+      const response = await fetch(url, init);
+      return isPull({ method: init.method!, path: url.pathname }) ? new Response('<html>', { status: 201 }) : response;
+    }) as typeof fetch;
+    github.fault = () => undefined;
+    const saved = await storageOf(github, { fetch: garbled }).save(SAVE);
     assertSavedOnce(github, saved.revision);
   });
 

@@ -31,8 +31,9 @@ export interface Proposals {
 }
 
 /**
- * A save that fails after its branch was made removes the branch, which also closes a pull request of it. Where that fails too, the branch is
- * remembered, and the next save of this storage ends it. The objects of a failed save without a branch are removed by GitHub.
+ * A save that fails after its branch was made looks for the pull request. If there is none, it removes the branch, which also closes a pull
+ * request that GitHub makes late. Where that fails too, the branch is remembered, and the next save of this storage ends it. Git objects
+ * without a branch are removed by GitHub.
  */
 export function createProposals(api: Api, now: () => number): Proposals {
   const leftovers = new Map<string, Leftover>();
@@ -113,27 +114,10 @@ async function createBranch(call: Call, leftover: Leftover): Promise<boolean> {
   }
 }
 
-/** Makes the pull request, or finds the one that an earlier attempt made. Returns its URL. */
-async function createPull(call: Call, base: string, leftover: Leftover, save: Save): Promise<string> {
-  const body = {
-    title: titleOf(save.message),
-    head: leftover.branch,
-    base,
-    body: `${save.message}\n\nSaved in the composer by ${gitUser(save.author).name}.`,
-  };
-  for (let n = 0; ; n++) {
-    try {
-      return urlAt(await call.request('POST', { path: '/pulls', body }), 'html_url');
-    } catch (error) {
-      if (!(error instanceof GitHubError)) throw error;
-      // A request that GitHub did not answer may have made one. Then the next attempt is refused.
-      if (!error.isUnclear && !(n > 0 && error.status === 422)) throw error;
-      const url = await pullOf(call, leftover);
-      if (url) return url;
-      if (n >= RETRIES_MAX) throw error;
-      await call.pause(n);
-    }
-  }
+/** Makes the pull request. Returns its URL. GitHub refuses a second one of the branch, so a repeated request makes no other. */
+async function createPull(call: Call, base: string, { branch }: Leftover, { message, author }: Save): Promise<string> {
+  const body = { title: titleOf(message), head: branch, base, body: `${message}\n\nSaved in the composer by ${gitUser(author).name}.` };
+  return urlAt(await call.request('POST', { path: '/pulls', body, isRepeatable: true }), 'html_url');
 }
 
 /** Returns the URL of the pull request of a branch, or removes the branch and returns null. */
