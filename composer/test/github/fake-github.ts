@@ -72,8 +72,6 @@ export class FakeGitHub {
   repository = NAME;
   /** Recursive listings of more entries are cut. */
   entriesMax = 100_000;
-  running = 0;
-  runningMax = 0;
   url = '';
   readonly #server: Server;
   readonly #objects = new Map<string, unknown>();
@@ -191,8 +189,6 @@ export class FakeGitHub {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    this.runningMax = Math.max(this.runningMax, ++this.running);
-    response.once('close', () => this.running--);
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const text = Buffer.concat(chunks).toString();

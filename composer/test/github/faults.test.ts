@@ -72,7 +72,7 @@ describe('a save with faults', () => {
     }
   }
 
-  test('a branch that could not be removed is removed by the next save, whatever it saves', async () => {
+  test('a branch that could not be removed is removed by the next save, also by another one', async () => {
     const storage = storageOf(github);
     github.fault = ({ n }) => (n >= 8 ? 'die-before' : undefined);
     await failure(storage.save(SAVE));
