@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
 import { type AdminSettings, type AskAdmin, adminClient } from './admin.js';
-import { StorageError } from './errors.js';
 import { explain, pick, readQuestion } from './explain.js';
 import { Members, readBody } from './json-body.js';
 import { BODY_BYTES_MAX, HISTORY_MAX, SAVE_BODY_BYTES_MAX } from './limits.js';
-import { Problem, problemOf } from './problem.js';
+import { Problem, isRefusal, problemOf } from './problem.js';
 import type { Change, Storage, User } from './storage.js';
 
 /** `visitors`: explanations for real visitors. No role includes another one. */
@@ -72,7 +71,7 @@ export function composerHandler(options: HandlerOptions): (request: Request) => 
     try {
       return await handle(options, ask, request);
     } catch (error) {
-      const problem = error instanceof StorageError ? problemOf(error) : error;
+      const problem = isRefusal(error) ? problemOf(error) : error;
       if (problem instanceof Problem && problem.status !== 500) return problem.toResponse();
       report(error);
       return (problem instanceof Problem ? problem : new Problem(500, 'internal', 'The composer failed. Its server has the cause in its log.')).toResponse();

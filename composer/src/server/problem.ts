@@ -1,4 +1,5 @@
 import { StorageError, type StorageErrorCode } from './errors.js';
+import { GitHubError, type GitHubErrorCode } from './github/errors.js';
 
 /** A refusal as problem JSON (RFC 9457). */
 export class Problem extends Error {
@@ -18,7 +19,7 @@ export class Problem extends Error {
   }
 }
 
-const STATUS: Record<StorageErrorCode, number> = {
+const STATUS: Record<StorageErrorCode | GitHubErrorCode, number> = {
   invalid_path: 400,
   invalid_save: 400,
   not_utf8: 400,
@@ -41,10 +42,35 @@ const STATUS: Record<StorageErrorCode, number> = {
   recovery_conflict: 500,
   git_failed: 500,
   storage_failed: 500,
+  save_too_large: 413,
+  rate_limited: 503,
+  request_limit: 503,
+  bad_option: 500,
+  no_token: 500,
+  // GitHub refused a request, or did not answer it. The message says what to do.
+  bad_token: 502,
+  forbidden: 502,
+  protected: 502,
+  not_found: 502,
+  conflict: 502,
+  refused: 502,
+  redirected: 502,
+  unreachable: 502,
+  timeout: 502,
+  bad_answer: 502,
+  outcome_unknown: 502,
 };
 
+/** Seconds after which a client tries again where nothing says when. */
+const RETRY_S = 2;
+
+/** Returns whether the error is a refusal of a storage, whose message is for the people who edit. */
+export const isRefusal = (error: unknown): error is StorageError | GitHubError => error instanceof StorageError || error instanceof GitHubError;
+
 /** Returns the problem of a storage's refusal. */
-export function problemOf({ code, message }: StorageError): Problem {
-  const status = STATUS[code];
-  return new Problem(status, code, message, status === 503 ? { headers: { 'retry-after': '2' } } : {});
+export function problemOf(error: StorageError | GitHubError): Problem {
+  const status = STATUS[error.code];
+  const retryAt = error instanceof GitHubError ? error.retryAt : undefined;
+  const seconds = retryAt === undefined ? RETRY_S : Math.max(1, Math.ceil((retryAt - Date.now()) / 1000));
+  return new Problem(status, error.code, error.message, status === 503 ? { headers: { 'retry-after': `${seconds}` } } : {});
 }

@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { StorageError } from '../../src/server/errors.js';
+import { GitHubError } from '../../src/server/github/errors.js';
 import { fileStorage } from '../../src/server/files.js';
 import { type HandlerOptions, type Role, composerHandler } from '../../src/server/handler.js';
 import { ADMIN_BYTES_MAX, BODY_BYTES_MAX, EXPLAIN_TEXT_CHARS_MAX, EXPLAIN_URL_CHARS_MAX, SAVE_BODY_BYTES_MAX } from '../../src/server/limits.js';
@@ -191,6 +192,18 @@ test('refusals of the storage are problems with their codes', async () => {
     assert.equal(response.headers.get('retry-after'), status === 503 ? '2' : null);
     assert.deepEqual(await response.json(), { code, detail: 'The detail.', status });
   }
+});
+
+test('failures of GitHub are problems with their words, and with the time of a rate limit', async () => {
+  const answer = async (error: GitHubError) => {
+    const storage = storageWithAll({ save: async () => Promise.reject(error) });
+    const response = await handlerOf(['edit'], { storage })(post('save', SAVE));
+    return [response.status, response.headers.get('retry-after'), ((await response.json()) as { detail: string }).detail];
+  };
+  assert.deepEqual(await answer(new GitHubError('bad_token', 'Give the composer a new one.', { status: 401 })), [502, null, 'Give the composer a new one.']);
+  const [status, wait] = await answer(new GitHubError('rate_limited', 'Later.', { status: 403, retryAt: Date.now() + 90_000 }));
+  assert.equal(status, 503);
+  assert.ok(Number(wait) >= 80 && Number(wait) <= 90, `${wait}`);
 });
 
 test('the site has its files, the user and the roles, and an ETag of all of them', async () => {
