@@ -3,10 +3,12 @@ import { type ComponentType, type ReactNode, useEffect, useMemo, useState } from
 import { type Layout, type Vocabulary, fromPuck, mergeFiles, patch, toPuck, withoutDuplicateZones } from '../core/index.js';
 import type { Data } from '../core/map.js';
 import type { Json, JsonObject } from '../core/json.js';
+import type { SiteFile } from '../server/storage.js';
 import { type Api, ApiError, type LoadedSite, createApi } from './api.js';
 import type { Diagnostic } from './author.js';
 import { Changes, type ShownConflict } from './changes.js';
 import { shapesOf } from './fields.js';
+import { History } from './history.js';
 import { Pages } from './pages.js';
 import { useProblems } from './problems.js';
 import { type FieldOverrides, PageEditor, type Registry, useEditor } from './puck-adapter.js';
@@ -29,7 +31,7 @@ export interface ComposerProps {
   moduleUrl?: string;
 }
 
-type View = { name: 'pages' } | { name: 'changes' } | { name: 'page'; file: string };
+type View = { name: 'pages' } | { name: 'changes' } | { name: 'history' } | { name: 'page'; file: string };
 
 export function Composer(props: ComposerProps): ReactNode {
   const api = useMemo(() => createApi(props.endpoint), [props.endpoint]);
@@ -130,6 +132,16 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
     setNotice('Someone else has saved meanwhile. Their changes are merged with yours. Nothing of yours is saved yet.');
   }
 
+  /** Replaces all files by those of an earlier state, as changes that a person looks at before the save. */
+  function restore(earlier: Record<string, SiteFile>): void {
+    const names = new Set([...Object.keys(earlier), ...Object.keys(site.files)]);
+    const next = [...names].reduce((all, file) => withText(site, all, file, Object.hasOwn(earlier, file) ? earlier[file]!.text : null), drafts);
+    setDrafts(next);
+    const isSame = Object.keys(next).length === 0;
+    setNotice(isSame ? 'The site is as it was then.' : 'These changes take the site back. Nothing is saved yet.');
+    setView(isSame ? { name: 'pages' } : { name: 'changes' });
+  }
+
   const mistakes = new Map<string, number>();
   for (const { file } of report?.errors ?? []) mistakes.set(file, (mistakes.get(file) ?? 0) + 1);
   const shapes = useMemo(() => shapesOf(Object.entries(site.files).filter(([file]) => file.startsWith('routes/')).map(([, { text }]) => member(parsed(text), 'layout') ?? null)), [site]);
@@ -162,9 +174,12 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
         <b>Composer</b>
         <span className="px-dim">{site.user.name}</span>
         {view.name === 'pages' && changesButton}
+        {view.name === 'pages' && <button type="button" onClick={() => setView({ name: 'history' })}>History</button>}
       </header>
       {status}
-      {view.name === 'changes' ? (
+      {view.name === 'history' ? (
+        <History {...{ api, mayEdit }} onRestore={restore} onClose={() => setView({ name: 'pages' })} />
+      ) : view.name === 'changes' ? (
         <Changes {...{ site, drafts, conflicts, isSaving }} mayPublish={site.roles.includes('publish')} onSave={(message, publishes) => void save(message, publishes)} onDiscard={(file) => edit(file, drafts[file]!.base?.text ?? null)} onClose={() => setView({ name: 'pages' })} />
       ) : (
         <Pages pages={pagesOf(site, drafts)} {...{ mistakes, mayEdit }} onOpen={(file) => setView({ name: 'page', file })} onNew={addPage} onRemove={removePage} />

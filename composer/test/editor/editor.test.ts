@@ -22,9 +22,11 @@ describe('the editor', () => {
   before(async () => {
     built = await bundle(PROJECT);
   });
-  beforeEach(async () => {
+  beforeEach(() => begin());
+  /** Starts the app, and opens the list of the pages. */
+  async function begin(hasGit = false): Promise<void> {
     await team?.stop();
-    team = await startTeam(built);
+    team = await startTeam(built, hasGit);
     context = await team.browser.newContext({ viewport: { width: 1500, height: 900 } });
     context.setDefaultTimeout(STEP_MS);
     page = await context.newPage();
@@ -33,7 +35,7 @@ describe('the editor', () => {
     page.on('console', (message) => message.type() === 'error' && !/Failed to load resource/.test(message.text()) && faults.push(message.text()));
     await page.goto(team.url);
     await page.getByRole('heading', { name: 'Pages' }).waitFor();
-  });
+  }
   after(async () => team?.stop());
 
   const text = (file: string) => readFileSync(path.join(team.directory, file), 'utf8');
@@ -217,6 +219,29 @@ describe('the editor', () => {
     assert.equal(JSON.parse(text('routes/about-us.json')).path, '/about-us');
     assert.equal(JSON.parse(text('routes/rental.json')).redirect.to, '/about-us');
     lint();
+  });
+
+  test('the history has each save, and the way back is a change like any other', async () => {
+    await page.getByRole('button', { name: 'History' }).click();
+    await page.getByText('This composer has no history.').waitFor();
+    await begin(true);
+    const first = text('routes/about.json');
+    await open('/about');
+    await write('[data-zone] h1, [data-zone] h2', 'Title', 'A night later');
+    await preview().getByText('A night later').first().waitFor();
+    await save('Another title');
+    await page.getByText('Saved.').waitFor();
+    await page.getByRole('button', { name: 'History' }).click();
+    const saves = page.getByRole('list', { name: 'Saves' }).getByRole('listitem');
+    await saves.nth(1).waitFor();
+    assert.match((await saves.allTextContents()).join(' | '), /^Another title Ada.* \| The first site Ada/);
+    await page.getByRole('button', { name: 'Go back to: The first site' }).click();
+    await page.getByText('These changes take the site back.').waitFor();
+    assert.ok(text('routes/about.json').includes('A night later'));
+    await page.getByLabel('What did you change?').fill('Back');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByText('Saved.').waitFor();
+    assert.equal(text('routes/about.json'), first);
   });
 
   test('changes survive a closed tab, and can be discarded', async () => {

@@ -1,4 +1,5 @@
 // The app of a team: the composer behind a handler, with a copy of the demo site, and Chromium.
+import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -65,12 +66,18 @@ export interface Team {
   stop(): Promise<void>;
 }
 
-/** Starts the app on a copy of the demo site. */
-export async function startTeam(page: Awaited<ReturnType<typeof bundle>>): Promise<Team> {
+/** Starts the app on a copy of the demo site, in a work tree of git if `hasGit`. */
+export async function startTeam(page: Awaited<ReturnType<typeof bundle>>, hasGit = false): Promise<Team> {
   const directory = mkdtempSync(path.join(tmpdir(), 'parallax-site-'));
   cpSync(path.join(ROOT, 'snapshots/demo'), directory, { recursive: true });
   const team = { directory, roles: ['view', 'edit', 'publish'], user: { name: 'Ada', email: 'ada@example.com' }, others: [] } as unknown as Team;
-  const handler = composerHandler({ storage: fileStorage({ directory }), authorize: async () => ({ user: team.user, roles: team.roles }) });
+  const git = (...words: string[]) => execFileSync('git', ['-C', directory, '-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', ...words]);
+  if (hasGit) {
+    git('init', '-q');
+    git('add', '.');
+    git('commit', '-q', '-m', 'The first site');
+  }
+  const handler = composerHandler({ storage: fileStorage({ directory, commit: hasGit }), authorize: async () => ({ user: team.user, roles: team.roles }) });
   const files: Record<string, [string, string | Buffer]> = {
     '/': ['text/html', '<!doctype html><html lang="en"><head><title>Composer</title><link rel="stylesheet" href="/page.css"></head><body><div id="composer"></div><script type="module" src="/page.js"></script></body></html>'],
     '/page.js': ['text/javascript', page.script],
