@@ -101,7 +101,7 @@ export function Changes({ site, drafts, conflicts, isSaving, mayPublish, onSave,
             <span className="px-state">{base === null ? 'new' : text === null ? 'removed' : 'changed'}</span>
             <button type="button" onClick={() => onDiscard(file)}>Discard these changes</button>
           </div>
-          <pre className="px-diff">{diffLines(base?.text ?? null, text).map(({ mark, text: line }, at) => <span key={at} className={{ '+': 'px-plus', '-': 'px-minus', ' ': '' }[mark]}>{`${mark} ${line}\n`}</span>)}</pre>
+          <pre className="px-diff" tabIndex={0} role="region" aria-label={`Lines of ${paths.get(file) ?? file}`}>{diffLines(base?.text ?? null, text).map(({ mark, text: line }, at) => <span key={at} className={{ '+': 'px-plus', '-': 'px-minus', ' ': '' }[mark]}>{`${mark} ${line}\n`}</span>)}</pre>
         </section>
       ))}
       {Object.keys(drafts).length === 0 && <p className="px-dim">Nothing is changed.</p>}

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -242,6 +243,34 @@ describe('the editor', () => {
     await page.getByRole('button', { name: 'Save', exact: true }).click();
     await page.getByText('Saved.').waitFor();
     assert.equal(text('routes/about.json'), first);
+  });
+
+  test('axe finds nothing in the parts of the composer', async () => {
+    const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+    const check = async (place: string) => {
+      await page.evaluate(source);
+      const found = await page.evaluate(async () => {
+        // The blocks, the outline, the preview and the fields are parts of the editor library.
+        const exclude = [['[class*="Puck"]'], ['[class*="Outline"]'], ['[class*="Drawer"]'], ['[class*="PuckFields"]'], ['[class*="Input"]'], ['iframe']];
+        const { violations } = await (globalThis as any).axe.run({ include: [['.px-composer']], exclude }, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] });
+        return violations.map(({ id, nodes }: any) => `${id}: ${nodes.map(({ html }: any) => html).join(' ')}`);
+      });
+      assert.deepEqual(found, [], place);
+    };
+    await check('pages');
+    await page.getByRole('button', { name: 'Remove /rental' }).click();
+    await check('a page that is removed');
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await open('/');
+    await zone('hero');
+    await check('a page');
+    await write('[data-zone] h1, [data-zone] h2', 'Title', 'Read by everybody');
+    await page.getByRole('button', { name: /^Changes/ }).click();
+    await check('changes');
+    await page.setViewportSize({ width: 400, height: 800 });
+    await page.getByRole('button', { name: 'Back' }).click();
+    await check('pages on a phone');
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400);
   });
 
   test('changes survive a closed tab, and can be discarded', async () => {
