@@ -12,6 +12,7 @@ import { History } from './history.js';
 import { Pages } from './pages.js';
 import { useProblems } from './problems.js';
 import { type FieldOverrides, PageEditor, type Registry, useEditor } from './puck-adapter.js';
+import { SeeAs } from './see-as.js';
 import { type Drafts, fileForPath, member, pagesOf, parsed, presentFiles, textOf, withText } from './site.js';
 import { type AudienceEntry, Zones } from './variants.js';
 
@@ -155,7 +156,7 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
         <Page
           key={view.file}
           text={files[view.file]!}
-          {...{ components, fields, page, shapes }}
+          {...{ api, components, fields, page, shapes }}
           isReadOnly={!mayEdit}
           vocabulary={vocabulary}
           audiences={audiencesOf(textOf(site, drafts, 'audiences.json'))}
@@ -189,6 +190,7 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
 }
 
 interface PageProps extends Pick<ComposerProps, 'components' | 'fields' | 'page'> {
+  api: Api;
   text: string;
   shapes: ReturnType<typeof shapesOf>;
   isReadOnly: boolean;
@@ -203,7 +205,7 @@ interface PageProps extends Pick<ComposerProps, 'components' | 'fields' | 'page'
 }
 
 /** The editor of a page. The text changes only where the person edits. */
-function Page({ text, components, fields, page, shapes, isReadOnly, vocabulary, audiences, isLocked, problems, onText, onClose, actions, status }: PageProps): ReactNode {
+function Page({ api, text, components, fields, page, shapes, isReadOnly, vocabulary, audiences, isLocked, problems, onText, onClose, actions, status }: PageProps): ReactNode {
   const route = parsed(text) as JsonObject;
   const [first] = useState<Data>(() => toPuck(route.layout as unknown as Layout));
   const change = (data: Data) => onText(patch(text, { ...route, layout: fromPuck(withoutDuplicateZones(data)) as unknown as Json }));
@@ -218,6 +220,7 @@ function Page({ text, components, fields, page, shapes, isReadOnly, vocabulary, 
       panel={
         <>
           <Zones {...{ vocabulary, audiences, isReadOnly, isLocked }} />
+          <SeeAs api={api} path={String(route.path)} vocabulary={vocabulary} />
           <ProblemList problems={problems} />
         </>
       }

@@ -7,7 +7,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { BrowserContext, Page } from 'playwright-core';
 import { toPuck, type Layout } from '../../src/core/index.js';
-import { PARALLAX, type Team, bundle, startTeam } from './team.js';
+import { PARALLAX, type Team, type TeamOptions, bundle, startTeam } from './team.js';
 
 /** The project of the tests, with the packed package. */
 const PROJECT = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..');
@@ -25,9 +25,9 @@ describe('the editor', () => {
   });
   beforeEach(() => begin());
   /** Starts the app, and opens the list of the pages. */
-  async function begin(hasGit = false): Promise<void> {
+  async function begin(options: TeamOptions = {}): Promise<void> {
     await team?.stop();
-    team = await startTeam(built, hasGit);
+    team = await startTeam(built, options);
     context = await team.browser.newContext({ viewport: { width: 1500, height: 900 } });
     context.setDefaultTimeout(STEP_MS);
     page = await context.newPage();
@@ -225,7 +225,7 @@ describe('the editor', () => {
   test('the history has each save, and the way back is a change like any other', async () => {
     await page.getByRole('button', { name: 'History' }).click();
     await page.getByText('This composer has no history.').waitFor();
-    await begin(true);
+    await begin({ hasGit: true });
     const first = text('routes/about.json');
     await open('/about');
     await write('[data-zone] h1, [data-zone] h2', 'Title', 'A night later');
@@ -243,6 +243,26 @@ describe('the editor', () => {
     await page.getByRole('button', { name: 'Save', exact: true }).click();
     await page.getByText('Saved.').waitFor();
     assert.equal(text('routes/about.json'), first);
+  });
+
+  test('the page as an invented visitor sees it, with the reason, and without a change', async () => {
+    await begin({ hasServer: true });
+    await open('/');
+    const seen = page.getByRole('region', { name: 'See as' });
+    await seen.getByLabel('Language').fill('de-AT');
+    await seen.getByRole('button', { name: 'Show the page to this visitor' }).click();
+    const decisions = seen.getByRole('list', { name: 'Decisions' });
+    await decisions.getByText('Rule 1 holds').waitFor();
+    assert.match((await decisions.textContent())!, /hero: deutsch\. Rule 1 holds/);
+    await preview().getByText('Gemacht für den dritten Regentag').first().waitFor();
+    await seen.getByLabel('Language').fill('sv-SE');
+    await seen.getByLabel('Came from the campaign source').fill('sunday-letter');
+    await seen.getByRole('button', { name: 'Show the page to this visitor' }).click();
+    await decisions.getByText('hero: Default. No rule holds for this visitor.').waitFor();
+    assert.match((await decisions.textContent())!, /promo: (?!Default)/);
+    await preview().getByText('Made for the third day of rain').first().waitFor();
+    assert.equal(await page.getByRole('button', { name: 'No changes' }).count(), 1);
+    assert.deepEqual(team.others, []);
   });
 
   test('axe finds nothing in the parts of the composer', async () => {

@@ -1,6 +1,6 @@
 // The app of a team: the composer behind a handler, with a copy of the demo site, and Chromium.
-import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -8,6 +8,7 @@ import path from 'node:path';
 import { type Plugin, build } from 'esbuild';
 import { type Browser, chromium } from 'playwright-core';
 import { type Role, composerHandler, fileStorage } from '../../src/server/index.js';
+import { ENVIRONMENT } from '../server/site.js';
 
 const COMPOSER = process.env.PARALLAX_COMPOSER!;
 const ROOT = path.join(COMPOSER, '..');
@@ -66,8 +67,14 @@ export interface Team {
   stop(): Promise<void>;
 }
 
-/** Starts the app on a copy of the demo site, in a work tree of git if `hasGit`. */
-export async function startTeam(page: Awaited<ReturnType<typeof bundle>>, hasGit = false): Promise<Team> {
+/** What the app has beside the site: a work tree of git, and a server that serves the site. */
+export interface TeamOptions {
+  hasGit?: boolean;
+  hasServer?: boolean;
+}
+
+/** Starts the app on a copy of the demo site. */
+export async function startTeam(page: Awaited<ReturnType<typeof bundle>>, { hasGit = false, hasServer = false }: TeamOptions = {}): Promise<Team> {
   const directory = mkdtempSync(path.join(tmpdir(), 'parallax-site-'));
   cpSync(path.join(ROOT, 'snapshots/demo'), directory, { recursive: true });
   const team = { directory, roles: ['view', 'edit', 'publish'], user: { name: 'Ada', email: 'ada@example.com' }, others: [] } as unknown as Team;
@@ -77,7 +84,8 @@ export async function startTeam(page: Awaited<ReturnType<typeof bundle>>, hasGit
     git('add', '.');
     git('commit', '-q', '-m', 'The first site');
   }
-  const handler = composerHandler({ storage: fileStorage({ directory, commit: hasGit }), authorize: async () => ({ user: team.user, roles: team.roles }) });
+  const parallax = hasServer ? await startServer(directory) : undefined;
+  const handler = composerHandler({ storage: fileStorage({ directory, commit: hasGit }), parallax, authorize: async () => ({ user: team.user, roles: team.roles }) });
   const files: Record<string, [string, string | Buffer]> = {
     '/': ['text/html', '<!doctype html><html lang="en"><head><title>Composer</title><link rel="stylesheet" href="/page.css"></head><body><div id="composer"></div><script type="module" src="/page.js"></script></body></html>'],
     '/page.js': ['text/javascript', page.script],
@@ -98,11 +106,41 @@ export async function startTeam(page: Awaited<ReturnType<typeof bundle>>, hasGit
   team.browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu'] });
   team.stop = async () => {
     await team.browser.close();
+    parallax?.stop();
     server.closeAllConnections();
     server.close();
     rmSync(directory, { recursive: true, force: true });
   };
   return team;
+}
+
+/** Starts a server of the site, and makes a token with the role composer for it. */
+async function startServer(directory: string): Promise<{ adminUrl: string; token: string; stop(): void }> {
+  const home = mkdtempSync(path.join(tmpdir(), 'parallax-server-'));
+  mkdirSync(path.join(home, 'snapshots'));
+  execFileSync(PARALLAX, ['compile', directory, '-o', path.join(home, 'snapshots/')], { stdio: 'ignore', env: ENVIRONMENT });
+  const made = spawnSync(PARALLAX, ['token', 'new', '--name', 'composer', '--role', 'composer'], { encoding: 'utf8', env: ENVIRONMENT });
+  const access = path.join(home, 'access.toml');
+  writeFileSync(access, made.stdout, { mode: 0o600 });
+  const words = ['serve', '--snapshots', path.join(home, 'snapshots'), '--data', path.join(home, 'data'), '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--access', access];
+  const child = spawn(PARALLAX, words, { stdio: ['ignore', 'pipe', 'pipe'], env: ENVIRONMENT });
+  process.once('exit', () => child.kill('SIGKILL'));
+  const adminUrl = await new Promise<string>((resolve, reject) => {
+    let log = '';
+    const read = (bytes: Buffer) => {
+      log += bytes;
+      const address = /admin address url=(http:\/\/\S+)/.exec(log)?.[1];
+      if (address && / serving url=/.test(log)) resolve(address);
+    };
+    child.stdout.on('data', read);
+    child.stderr.on('data', read);
+    child.once('exit', () => reject(new Error(log)));
+  });
+  const stop = () => {
+    child.kill('SIGKILL');
+    rmSync(home, { recursive: true, force: true });
+  };
+  return { adminUrl, token: /pxt_\S+/.exec(made.stderr)![0], stop };
 }
 
 async function requestOf(incoming: IncomingMessage, url: string): Promise<Request> {
