@@ -31,7 +31,7 @@ export interface Api {
   history(): Promise<{ revision: string; message: string; author: string; at: string }[]>;
   filesAt(revision: string): Promise<Record<string, SiteFile>>;
   explain(question: Record<string, unknown>): Promise<Record<string, unknown>>;
-  sizes(): Promise<Record<string, unknown>>;
+  sizes(): Promise<{ audiences: { name: string; atLeast: number; atMost: number }[] }>;
 }
 
 export function createApi(endpoint: string): Api {
@@ -61,6 +61,6 @@ export function createApi(endpoint: string): Api {
     history: async () => (await ask('history')).revisions,
     filesAt: async (revision) => (await ask(`history/${encodeURIComponent(revision)}`)).files,
     explain: (question) => ask('explain', question),
-    sizes: () => ask('sizes'),
+    sizes: async () => (await ask('sizes')) as { audiences: { name: string; atLeast: number; atMost: number }[] },
   };
 }

@@ -58,10 +58,26 @@ function storedDrafts(endpoint: string): Drafts {
   return stored && typeof stored === 'object' ? (stored as unknown as Drafts) : {};
 }
 
-function audiencesOf(text: string | null): AudienceEntry[] {
+function audiencesOf(text: string | null, sizes: Map<string, string>): AudienceEntry[] {
   const audiences = parsed(text);
   if (!audiences || typeof audiences !== 'object' || Array.isArray(audiences)) return [];
-  return Object.entries(audiences).filter(([key]) => !key.startsWith('$')).map(([key, value]) => ({ key, name: String(member(value, 'name') ?? key) }));
+  return Object.entries(audiences).filter(([key]) => !key.startsWith('$')).map(([key, value]) => ({ key, name: String(member(value, 'name') ?? key), size: sizes.get(key) ?? null }));
+}
+
+/** Returns the sizes of the audiences in words, by their keys. They are empty until the server has answered, and without one. */
+function useSizes(api: Api): Map<string, string> {
+  const [sizes, setSizes] = useState(new Map<string, string>());
+  useEffect(() => {
+    let isCurrent = true;
+    const words = (atLeast: number, atMost: number) => `${atLeast === atMost ? atLeast : `${atLeast} to ${atMost}`} visitors now`;
+    const listed = ({ audiences }: Awaited<ReturnType<Api['sizes']>>) => new Map(audiences.map(({ name, atLeast, atMost }) => [name, words(atLeast, atMost)]));
+    // Without a server the names stand alone.
+    api.sizes().then((answer) => isCurrent && setSizes(listed(answer)), () => {});
+    return () => {
+      isCurrent = false;
+    };
+  }, [api]);
+  return sizes;
 }
 
 const shortText = (value: Json | undefined): string => (value === undefined ? '(removed)' : typeof value === 'string' ? value : JSON.stringify(value));
@@ -81,6 +97,7 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
   useEffect(() => localStorage.setItem(draftsKey(endpoint), JSON.stringify(drafts)), [endpoint, drafts]);
   const files = useMemo(() => presentFiles(site, drafts), [site, drafts]);
   const { report, error: checkError, vocabulary } = useProblems(createWorker, moduleUrl, files);
+  const sizes = useSizes(api);
   const mayEdit = site.roles.includes('edit');
   const edit = (file: string, text: string | null) => setDrafts((last) => withText(site, last, file, text));
 
@@ -159,7 +176,7 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
           {...{ api, components, fields, page, shapes }}
           isReadOnly={!mayEdit}
           vocabulary={vocabulary}
-          audiences={audiencesOf(textOf(site, drafts, 'audiences.json'))}
+          audiences={audiencesOf(textOf(site, drafts, 'audiences.json'), sizes)}
           isLocked={(zone) => canEdit !== undefined && !canEdit({ file: view.file, zone })}
           problems={(report?.errors ?? []).filter(({ file }) => file === view.file)}
           onText={(text) => edit(view.file, text)}

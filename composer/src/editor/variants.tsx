@@ -39,6 +39,8 @@ export function withRules(layout: Layout, zone: string, rules: JsonObject[]): La
 export interface AudienceEntry {
   key: string;
   name: string;
+  /** The number of its visitors now, in words. Null if no server can be asked. */
+  size: string | null;
 }
 
 /** The panel of the zones of the page. `isLocked` tells whether a person may not change a zone. */
@@ -203,7 +205,7 @@ function Rule({ rule, keys, vocabulary, audiences, isReadOnly, onChange }: Omit<
         <span>Visitors</span>
         <select disabled={isReadOnly} value={audience ?? ''} onChange={(event) => onChange(event.currentTarget.value ? withSelection(rule, 'audience', event.currentTarget.value) : withSelection(rule, 'when', {}))}>
           <option value="">by a condition</option>
-          {audiences.map(({ key, name }) => <option key={key} value={key}>{name}</option>)}
+          {audiences.map(({ key, name, size }) => <option key={key} value={key}>{size === null ? name : `${name} (${size})`}</option>)}
         </select>
       </label>
       <label className="px-field">

@@ -262,6 +262,8 @@ describe('the editor', () => {
     assert.match((await decisions.textContent())!, /promo: (?!Default)/);
     await preview().getByText('Made for the third day of rain').first().waitFor();
     assert.equal(await page.getByRole('button', { name: 'No changes' }).count(), 1);
+    await zone('hero');
+    await page.getByLabel('Visitors').first().getByRole('option', { name: 'Came back for another visit (0 visitors now)' }).waitFor({ state: 'attached' });
     assert.deepEqual(team.others, []);
   });
 
