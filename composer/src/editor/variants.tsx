@@ -1,7 +1,8 @@
 // The personalized zones of a page: their variants, and the rules that select them.
 import { type ReactNode, useId, useState } from 'react';
 import type { Json, JsonObject } from '../core/json.js';
-import { type Change, type Layout, type PersonalizedZone, type Vocabulary, addVariant, choose, chosenOf, fromPuck, removeVariant, renameVariant, toForm, toPuck, words } from '../core/index.js';
+import { type Change, type Form, type Layout, type PersonalizedZone, type Vocabulary, addVariant, choose, chosenOf, fromForm, fromPuck, removeVariant, renameVariant, toForm, toPuck, words } from '../core/index.js';
+import { ConditionForm } from './condition-form.js';
 import { useEditor } from './puck-adapter.js';
 
 /** The name of the content without a rule. */
@@ -214,16 +215,36 @@ function Rule({ rule, keys, vocabulary, audiences, isReadOnly, onChange }: Omit<
           {keys.filter((key) => key !== DEFAULT).map((key) => <option key={key} value={key}>{key}</option>)}
         </select>
       </label>
-      {audience === null && <p className="px-wide">{inWords(rule.when ?? {}, vocabulary)}</p>}
-      {audience === null && <ConditionText when={rule.when ?? {}} isReadOnly={isReadOnly} onChange={(when) => onChange(withSelection(rule, 'when', when))} />}
+      {audience === null && <Condition when={rule.when ?? {}} {...{ vocabulary, audiences, isReadOnly }} onChange={(when) => onChange(withSelection(rule, 'when', when))} />}
     </div>
   );
 }
 
-/** Returns a condition as a sentence, or that it has none. */
-function inWords(when: Json, vocabulary: Vocabulary | null): string {
-  const form = vocabulary && toForm(when, vocabulary);
-  return form ? `If ${words(form, vocabulary)}.` : vocabulary ? 'This condition is edited as JSON.' : '';
+interface ConditionProps extends Omit<RulesProps, 'rules' | 'keys' | 'onChange'> {
+  when: Json;
+  onChange(when: Json): void;
+}
+
+/** A condition as a sentence with its form, if it has one, and as JSON. */
+function Condition({ when, vocabulary, audiences, isReadOnly, onChange }: ConditionProps): ReactNode {
+  // A form that a person has begun, such as a test without a name yet, may have a condition that has no form.
+  const [edited, setEdited] = useState<{ form: Form; text: string } | null>(null);
+  const form = edited?.text === JSON.stringify(when) ? edited.form : vocabulary && toForm(when, vocabulary);
+  if (!form || !vocabulary) return <ConditionText {...{ when, isReadOnly, onChange }} />;
+  const change = (next: Form) => {
+    setEdited({ form: next, text: JSON.stringify(fromForm(next)) });
+    onChange(fromForm(next));
+  };
+  return (
+    <>
+      <p className="px-wide">If {words(form, vocabulary)}.</p>
+      <ConditionForm {...{ form, vocabulary, audiences, isReadOnly }} onChange={change} />
+      <details className="px-wide">
+        <summary>As JSON</summary>
+        <ConditionText {...{ when, isReadOnly, onChange }} />
+      </details>
+    </>
+  );
 }
 
 /** A condition as JSON. The text becomes the condition while it is JSON; the program tells other mistakes. */

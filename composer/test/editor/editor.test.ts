@@ -117,11 +117,18 @@ describe('the editor', () => {
     await page.getByRole('button', { name: 'Move rule 2 up' }).click();
     await page.getByRole('button', { name: 'Remove rule 2' }).click();
     await page.getByLabel('Visitors').selectOption({ label: 'by a condition' });
-    await page.getByRole('textbox', { name: /^Condition/ }).fill('{ "country": "NO" }');
+    await page.getByRole('button', { name: 'Add a test' }).click();
+    await page.getByRole('combobox', { name: /^What/ }).selectOption('country');
+    await page.getByLabel('Value', { exact: true }).fill('NO');
     await page.getByText('If country is NO.').waitFor();
+    await page.getByRole('button', { name: 'Add a test' }).click();
+    await page.getByRole('combobox', { name: /^What/ }).last().selectOption('events.');
+    await page.getByLabel('Name of the event').fill('Order Placed');
+    await page.getByRole('textbox', { name: /^Within/ }).fill('30d');
     await save('Rules');
     await page.getByText('Saved.').waitFor();
-    assert.deepEqual(rules(), [{ when: { country: 'NO' }, variant: second.variant }, third]);
+    const when = { country: 'NO', 'events.Order Placed': { $count: { $gte: 1, within: '30d' } } };
+    assert.deepEqual(rules(), [{ when, variant: second.variant }, third]);
     lint();
   });
 
@@ -171,6 +178,7 @@ describe('the editor', () => {
     await page.getByRole('button', { name: 'Add version' }).click();
     await page.getByRole('button', { name: 'Add a rule' }).click();
     await page.getByLabel('Visitors').selectOption({ label: 'by a condition' });
+    await page.getByText('As JSON').click();
     await page.getByRole('textbox', { name: /^Condition/ }).fill('{ "countri": "NO" }');
     const mistakes = page.getByRole('region', { name: 'Mistakes' });
     await mistakes.getByText(/countri/).first().waitFor();
