@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import path from 'node:path';
+import type { Writable } from 'node:stream';
 import { test } from 'node:test';
 import { StorageError } from '../../src/server/errors.js';
 import { fileStorage } from '../../src/server/files.js';
@@ -110,9 +111,11 @@ test('a process that is slow to remove a dead lock leaves the lock of the next o
 });
 
 test('an owner that has ended and waits for its parent is dead', { skip: !isLinux && 'needs /proc' }, async () => {
-  // The program that replaces the shell does not wait for the first one.
-  const parent = spawn('sh', ['-c', 'true & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const pid = Number(await new Promise<Buffer>((resolve) => parent.stdout.once('data', resolve)));
+  // The program that replaces the shell does not wait for the first one, which ends only after that.
+  const parent = spawn('sh', ['-c', 'cat <&3 >/dev/null & echo $!; exec sleep 60 3<&-'], { stdio: ['ignore', 'pipe', 'inherit', 'pipe'] });
+  const pid = Number(await new Promise<Buffer>((resolve) => parent.stdout!.once('data', resolve)));
+  while (readFileSync(`/proc/${parent.pid}/comm`, 'utf8') !== 'sleep\n') await new Promise((resolve) => setImmediate(resolve));
+  (parent.stdio[3] as Writable).end();
   const members = () => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
   while (members()[0] !== 'Z') await new Promise((resolve) => setImmediate(resolve));
   assert.equal(await isTaken(JSON.stringify({ ...ownOwner(), pid, started: members()[19] })), true);
