@@ -12,8 +12,8 @@ use crate::limits::access::{LINK_BYTES_MAX, LINKS_MAX};
 use crate::storage;
 
 const FORMAT_VERSION: u32 = 1;
-/// A larger file is damage: a link takes at most twice its own text, because JSON escapes some characters.
-const FILE_BYTES_MAX: u64 = (2 * LINKS_MAX * LINK_BYTES_MAX) as u64;
+/// A larger file is damage. A link takes at most eight times its own text: the two bytes of an empty parameter are eight in JSON.
+const FILE_BYTES_MAX: u64 = (8 * LINKS_MAX * LINK_BYTES_MAX) as u64;
 
 /// The content of the file.
 #[derive(Debug, Deserialize, Serialize)]

@@ -1,4 +1,4 @@
-// What the components of the example use of Next.js, outside of an app of Next.js.
+// Replacements for the parts of Next.js that the components of the example use.
 import type { AnchorHTMLAttributes } from 'react';
 
 export default function Link(props: AnchorHTMLAttributes<HTMLAnchorElement>) {

@@ -267,6 +267,20 @@ fn the_limits_of_links_are_exact() {
 }
 
 #[test]
+fn a_full_file_of_links_with_empty_parameters_is_read() {
+    let server = start_with_roles(&[]);
+    let page = "overview?site=acme";
+    let request = format!("{TOP}{}", "&=".repeat((LINK_BYTES_MAX - TOP.len() - page.len()) / 2));
+    let made = make(&server, &[&request]);
+    let path = server.data().join("links");
+    let mut document: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
+    let link = document["links"][0].clone();
+    document["links"] = json!(vec![link; LINKS_MAX]);
+    fs::write(&path, document.to_string()).expect("written");
+    assert_eq!(get(&restart(server), &made, "/access").status, 200);
+}
+
+#[test]
 fn a_damaged_file_opens_no_link_and_the_next_link_replaces_it() {
     let server = start_with_roles(&[]);
     let link = make(&server, &[TOP]);
