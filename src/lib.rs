@@ -19,7 +19,7 @@
 //! |---|---|
 //! | published | [`site`]: source, compile, snapshot, catalog, query, typescript |
 //! | recorded | [`record`]: the types and bytes of one record. [`events`]: the body of a request to records. [`log`]: the append-only log. [`visitors`]: the fold of the log, its table and its checkpoints. [`import`]: exports and other logs to a new log |
-//! | answered | [`condition`], [`resolve`], [`api`], [`http`], [`worker`] |
+//! | answered | [`condition`], [`resolve`], [`api`], [`http`], [`worker`]. [`invented`]: the decision for a visitor who exists only in a question |
 //! | counted | [`insights`]: columns, questions, experiment, zones, statistics |
 //! | shared | `cluster`: several nodes that fold one stream |
 //! | delivered | `distribute`: the puller and the publisher of snapshots. `nats`: the connection that it shares with `cluster` |
@@ -92,6 +92,9 @@ mod admin;
 // Floor 7: one pinned thread and its connections.
 #[cfg(feature = "server")]
 mod worker;
+// Floor 7: visits of invented visitors.
+#[cfg(any(feature = "server", feature = "author"))]
+mod invented;
 // Floor 7: a slow reader of all files, which finds damage.
 #[cfg(feature = "server")]
 mod scrub;

@@ -74,8 +74,9 @@ pub mod log_lines {
 pub mod limits {
     pub use crate::cli::contains::MATCHES_SHOWN_MAX;
     pub use crate::condition::value::VALUE_NESTING_MAX;
-    #[cfg(feature = "parquet")]
     pub use crate::events::parquet::{ROW_GROUP_BYTES_MAX, ROW_GROUP_ROWS_MAX};
+    #[cfg(feature = "parquet")]
+    pub use crate::invented::EVENTS_WITH_ARMS_MAX;
     pub use crate::limits::access;
     pub use crate::limits::log_lines::{
         LOG_LINE_OVERHEAD_BYTES, LOG_LINES_BYTES_MAX, LOG_LINES_RESERVED_BYTES,

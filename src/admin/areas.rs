@@ -2,7 +2,7 @@
 //! not exist.
 
 use super::query::parse_pairs;
-use super::{audiences, changes, metrics, records, sites, visitor_list, visitors};
+use super::{audiences, changes, invented, metrics, records, sites, visitor_list, visitors};
 use crate::access::{Area, Caller};
 use crate::api::Endpoint;
 use crate::http::request::{Method, Request};
@@ -23,6 +23,7 @@ fn area_of(method: Method, path: &str) -> Option<Area> {
         metrics::PATH => Area::Metrics,
         audiences::PATH => Area::AudienceSizes,
         changes::PATH => Area::Changes,
+        invented::PATH => Area::Decisions,
         visitors::PATH if !matches!(method, Method::Get | Method::Head) => Area::Erasures,
         visitors::PATH | visitors::EXPLAIN_PATH | records::PATH | visitor_list::PATH => Area::Visitors,
         visitors::EXPORT_PATH => Area::Exports,

@@ -19,6 +19,7 @@ mod head_lines;
 mod health;
 mod hidden_traits;
 mod insights;
+mod invented;
 mod links;
 mod metrics;
 mod metrics_text;
@@ -269,6 +270,12 @@ impl AdminService {
                     Err(error) => reject_request(&mut self.handler, request, error, out),
                 });
             }
+            if request.path == invented::PATH {
+                return match invented::begin(requests, request, self.handler.catalog()) {
+                    Ok(slot) => Poll::Pending(slot),
+                    Err(error) => Poll::Ready(reject_request(&mut self.handler, request, error, out)),
+                };
+            }
             let begin = out.len();
             if VisitorHandler::matches_path(request.path) {
                 let poll = visitors.handle(requests, &mut self.handler, request, scope, client, out);
@@ -306,11 +313,11 @@ impl AdminService {
     }
 
     /// Returns the scope of the answer to a request for recorded data. An erasure is one of all nodes, and its answer names
-    /// those that have not confirmed it. The answer about publications has no numbers of events.
+    /// those that have not confirmed it. The answers about publications and invented visitors have no numbers of events.
     fn scope_of(&self, request: &Request<'_>) -> Scope {
         let log = self.metrics.scope();
         match (request.path, request.method) {
-            (visitors::PATH, Method::Delete) | (publications::PATH, _) => Scope::All,
+            (visitors::PATH, Method::Delete) | (publications::PATH | invented::PATH, _) => Scope::All,
             (visitors::PATH | audiences::PATH | changes::PATH, _) => log.of_profiles(),
             _ => log,
         }

@@ -22,6 +22,8 @@ use crate::clock;
 pub use crate::clock::set_now_ms;
 use crate::http::request::{BodyFraming, ParseOutcome, Request, RequestMeta, Surface, parse};
 pub use crate::ids::random::seed;
+#[cfg(feature = "author")]
+use crate::invented::{Question, VisitedSite};
 pub use crate::record::IdKind;
 use crate::resolve::user_agent::UserAgentParser;
 use crate::site::catalog::catalog::{Catalog, CurrentCatalog};
@@ -58,6 +60,20 @@ pub fn compile(files: &[(&str, &[u8])], version: Option<u64>) -> Result<Compiled
         false => compiled.warnings.report(&files).as_warnings().to_string(),
     };
     Ok(Compiled { snapshot: compiled.bytes, warnings })
+}
+
+/// Returns the response for a page to an invented visitor, with the reasons, as `POST /explain` of the admin address gives it. `question`
+/// is its body, and `files` are those of a site directory.
+///
+/// # Errors
+/// The report of all errors of the site, or the error of the question.
+#[cfg(feature = "author")]
+pub fn explain(files: &[(&str, &[u8])], question: &[u8]) -> Result<String, String> {
+    let snapshot = compile(files, None)?.snapshot;
+    let opened = Snapshot::open_bytes(&snapshot, &SnapshotBudget::new(u64::MAX));
+    let site = VisitedSite::new(Arc::new(opened.map_err(|error| error.to_string())?));
+    let answer = Question::parse(question).and_then(|question| question.answer(&site, clock::now_ms()));
+    answer.map(|body| body.to_string()).map_err(|error| error.detail)
 }
 
 /// The open snapshot of a site, for handlers of its requests.

@@ -195,5 +195,7 @@ mod environments;
 mod preview_times;
 // Insights: column files, questions and their answers.
 mod insights;
+// The decision for a visitor who exists only in a question.
+mod invented;
 // Commands on the log: export, inspect, check and search.
 mod log_commands;

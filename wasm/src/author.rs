@@ -1,4 +1,4 @@
-//! Compiles sites.
+//! Compiles sites, and explains what invented visitors of them get.
 
 use parallax::hosted;
 
@@ -14,13 +14,27 @@ pub extern "C" fn compile() -> *const u8 {
             "" => None,
             version => Some(version.parse().map_err(|error| format!("version {version}: {error}"))?),
         };
-        let (pairs, rest) = files.as_chunks::<2>();
-        if !rest.is_empty() {
-            return Err("the last file has no content".to_owned());
-        }
-        let files = pairs.iter().map(|[path, content]| Ok((text(path)?, *content)));
-        let files: Vec<(&str, &[u8])> = files.collect::<Result<_, String>>()?;
+        let files = files_of(files)?;
         let compiled = hosted::compile(&files, version)?;
         Ok([framed(0, &compiled.snapshot), framed(0, compiled.warnings.as_bytes())].concat())
     })
+}
+
+/// Answers a question about an invented visitor of a site. The input is the question, and then the path and the content of each file.
+/// The output is the response for the page, with the reasons.
+#[unsafe(no_mangle)]
+pub extern "C" fn explain() -> *const u8 {
+    reply(|strings| {
+        let (question, files) = strings.split_first().ok_or("the input has no question")?;
+        hosted::explain(&files_of(files)?, question).map(String::into_bytes)
+    })
+}
+
+/// Returns the files of an input that has the path and the content of each.
+fn files_of<'i>(strings: &'i [&'i [u8]]) -> Result<Vec<(&'i str, &'i [u8])>, String> {
+    let (pairs, rest) = strings.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err("the last file has no content".to_owned());
+    }
+    pairs.iter().map(|[path, content]| Ok((text(path)?, *content))).collect()
 }

@@ -3,15 +3,10 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::offset::{self, parse_offset_ms};
 use super::page_names::PageNames;
-use super::requests::{OFFSET, text_of};
 use crate::cli::CliError;
 use crate::cli::site_directory::{CompiledDirectory, print_warning};
-use crate::country::country_code;
-use crate::events::time::parse_instant;
-use crate::events::visitor::{is_anon_id, is_placeholder};
-use crate::limits::{CLOCK_FROM_S, CLOCK_UNTIL_S};
+use crate::invented::{NOW_DEFAULT_MS, Visit, anon_id_of, parse_now_ms};
 use crate::nearest::nearest;
 use crate::resolve::path::RoutePath;
 use crate::resolve::route;
@@ -19,11 +14,7 @@ use crate::site::snapshot::format::{ArchivedRoute, ArchivedSite};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics, find_lines};
 use crate::site::source::files::Files;
 use crate::site::source::read::read_tests;
-use crate::site::source::types::{Case, CaseVisitor, Test};
-
-/// The present time of a case without one: 2026-01-01T12:00:00Z, a Thursday. It is fixed, so that no result changes with the
-/// time.
-const NOW_DEFAULT_MS: i64 = 1_767_268_800_000;
+use crate::site::source::types::{Case, Test};
 
 /// The files in the directory `tests` of a site.
 pub(super) struct TestFiles {
@@ -34,27 +25,10 @@ pub(super) struct TestFiles {
 /// A case without a mistake.
 #[derive(Clone)]
 pub(super) struct CheckedCase<'t> {
-    pub(super) file: &'t str,
     /// The line of the case in its file, counted from 1.
     pub(super) line: usize,
-    /// The JSON pointer of the case in its file.
-    pub(super) pointer: String,
     pub(super) case: &'t Case,
-    pub(super) now_ms: i64,
-    /// The anon ID of the visitor. `None` if only its user ID is known.
-    pub(super) anon_id: Option<String>,
-}
-
-impl CheckedCase<'_> {
-    /// Returns the case with another visitor: the one with this number, counted from 1.
-    pub(super) fn with_visitor(&self, number: usize) -> Self {
-        Self { anon_id: Some(numbered_id(number)), ..self.clone() }
-    }
-}
-
-/// Returns the anon ID of a visitor whose case names none.
-pub(super) fn numbered_id(number: usize) -> String {
-    format!("visitor-{number}")
+    pub(super) visit: Visit<'t>,
 }
 
 impl TestFiles {
@@ -123,7 +97,7 @@ impl<'s> CaseChecker<'s> {
     fn check_file<'t>(&mut self, file: &'t str, bytes: &[u8], test: &'t Test) -> Vec<CheckedCase<'t>> {
         let pointers: Vec<String> = (0..test.cases.len()).map(|at| format!("/cases/{at}")).collect();
         let lines = find_lines(bytes, &pointers);
-        let file_now_ms = self.check_now(file, "/now", test.now.as_deref());
+        let file_now_ms = parse_now_ms(file, "/now", test.now.as_deref(), &mut self.diagnostics);
         let mut names = HashSet::new();
         let mut cases = Vec::with_capacity(pointers.len());
         for ((case, pointer), line) in test.cases.iter().zip(pointers).zip(lines) {
@@ -133,35 +107,29 @@ impl<'s> CaseChecker<'s> {
                 let expected = "a name that no other case of the file has";
                 self.diagnostics.add_titled(file, format!("{pointer}/name"), title, expected, actual);
             }
-            let own_now_ms = self.check_now(file, &format!("{pointer}/now"), case.now.as_deref());
-            let now_ms = own_now_ms.or(file_now_ms).unwrap_or(NOW_DEFAULT_MS);
-            let CaseVisitor { anon_id, user_id, .. } = &case.visitor;
-            let default_id = || user_id.is_none().then(|| numbered_id(1));
-            let anon_id = anon_id.clone().or_else(default_id);
-            let checked = CheckedCase { file, line, pointer, case, now_ms, anon_id };
+            let now_pointer = format!("{pointer}/now");
+            let own_now_ms = parse_now_ms(file, &now_pointer, case.now.as_deref(), &mut self.diagnostics);
+            let visit = Visit {
+                file,
+                pointer,
+                path: &case.path,
+                url: case.url.as_deref(),
+                referrer: case.referrer.as_deref(),
+                forced: &case.r#override,
+                visitor: &case.visitor,
+                now_ms: own_now_ms.or(file_now_ms).unwrap_or(NOW_DEFAULT_MS),
+                anon_id: anon_id_of(&case.visitor),
+            };
+            let checked = CheckedCase { line, case, visit };
             self.check_case(&checked);
             cases.push(checked);
         }
         cases
     }
 
-    /// Returns the milliseconds of a present time. `None` if there is none, or an invalid one, which is reported.
-    fn check_now(&mut self, file: &str, pointer: &str, text: Option<&str>) -> Option<i64> {
-        let text = text?;
-        let years = 1_000 * CLOCK_FROM_S..1_000 * CLOCK_UNTIL_S;
-        let now_ms = parse_instant(text).filter(|now_ms| years.contains(now_ms));
-        if now_ms.is_none() {
-            let expected =
-                "a time with an offset, such as `2026-12-24T18:00:00+01:00`, of the years 2020 to 2099";
-            self.diagnostics.add_titled(file, pointer, "invalid `now`", expected, format!("{text:?}"));
-        }
-        now_ms
-    }
-
     fn check_case(&mut self, checked: &CheckedCase<'_>) {
-        let CheckedCase { file, pointer, case, .. } = checked;
-        self.check_visitor(checked);
-        self.check_events(checked);
+        let CheckedCase { case, visit: visit @ Visit { file, pointer, .. }, .. } = checked;
+        visit.check(&mut self.diagnostics);
         let expect = &case.expect;
         let has_page =
             !(expect.variants.is_empty() && expect.experiments.is_empty() && expect.props.is_empty());
@@ -203,7 +171,7 @@ impl<'s> CaseChecker<'s> {
 
     /// Finds the route of a case, or reports that the site has none.
     fn find_route(&mut self, checked: &CheckedCase<'_>) -> Option<&'s ArchivedRoute> {
-        let CheckedCase { file, pointer, case, .. } = checked;
+        let CheckedCase { case, visit: Visit { file, pointer, .. }, .. } = checked;
         let pointer = format!("{pointer}/path");
         if case.path.contains(['?', '#']) {
             let expected = "a path without query; write the query in `url`";
@@ -221,45 +189,5 @@ impl<'s> CaseChecker<'s> {
             self.diagnostics.add(diagnostic.with_nearest(nearest(&case.path, paths)));
         }
         found.map(|(_, route)| route)
-    }
-
-    /// Checks the values of the visitor that the server would ignore.
-    fn check_visitor(&mut self, checked: &CheckedCase<'_>) {
-        let CheckedCase { file, pointer, case, .. } = checked;
-        let CaseVisitor { anon_id, user_id, country, arms, .. } = &case.visitor;
-        if !arms.is_empty() && (anon_id.is_some() || user_id.is_some()) {
-            let title = "the visitor has both `arms` and an ID";
-            let pointer = format!("{pointer}/visitor/arms");
-            self.diagnostics.add_titled(file, pointer, title, "one of them", "both");
-        }
-        let invalid_anon_id = anon_id.as_deref().filter(|id| !is_anon_id(id) || is_placeholder(id));
-        let invalid_user_id = user_id.as_deref().filter(|id| id.is_empty() || is_placeholder(id));
-        let invalid_country = country.as_deref().filter(|code| country_code(code.as_bytes()).is_none());
-        let anon_ids = "1 to 128 bytes of visible ASCII, and no placeholder such as `null`";
-        let user_ids = "1 to 256 bytes of text, and no placeholder such as `null`";
-        for (name, invalid, expected) in [
-            ("anonId", invalid_anon_id, anon_ids),
-            ("userId", invalid_user_id, user_ids),
-            ("country", invalid_country, "the code of a country, such as `NO`"),
-        ] {
-            if let Some(value) = invalid {
-                let pointer = format!("{pointer}/visitor/{name}");
-                self.diagnostics.add(Diagnostic::at_value(file, pointer, expected, format!("{value:?}")));
-            }
-        }
-    }
-
-    fn check_events(&mut self, checked: &CheckedCase<'_>) {
-        let CheckedCase { file, pointer, case, .. } = checked;
-        for (index, event) in case.visitor.events.iter().enumerate() {
-            let Some(value) = event.get(OFFSET) else { continue };
-            let pointer = format!("{pointer}/visitor/events/{index}/{OFFSET}");
-            if event.contains_key("timestamp") {
-                let title = "the event has both `at` and `timestamp`";
-                self.diagnostics.add_titled(file, pointer, title, "one time", "two times");
-            } else if text_of(value).and_then(|text| parse_offset_ms(&text)).is_none() {
-                self.diagnostics.add(Diagnostic::at_value(file, pointer, offset::EXPECTED, value));
-            }
-        }
     }
 }

@@ -1,10 +1,9 @@
 //! The comparison of a response with the expectations of its case.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value as Json};
 
 use super::page_names::ROOT;
+use crate::invented::arms_of;
 use crate::site::source::diagnostics::{join_token, truncate};
 use crate::site::source::types::{Expectations, ExpectedRedirect};
 
@@ -38,18 +37,6 @@ pub(super) fn compare(expect: &Expectations, body: &Json) -> Vec<Failure> {
         compare_redirect(redirect, body, &mut failures);
     }
     failures
-}
-
-/// Returns whether the visitor of a response has these arms.
-pub(super) fn has_arms(arms: &BTreeMap<String, String>, body: &Json) -> bool {
-    let actual_arms = arms_of(body);
-    arms.iter().all(|(key, arm)| actual_arms.get(key.as_str()).is_some_and(|actual| actual == arm))
-}
-
-/// Returns the arm of each experiment that decided a zone.
-fn arms_of(body: &Json) -> BTreeMap<&str, &str> {
-    let text = body["experiments"].as_str().unwrap_or_default();
-    text.split(',').filter_map(|pair| pair.split_once(':')).collect()
 }
 
 fn compare_zone(zone: &str, expected_key: Option<&str>, actual_key: Option<&str>) -> Option<Failure> {

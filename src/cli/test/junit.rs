@@ -12,8 +12,8 @@ pub(super) fn render_junit(results: &Results<'_>) -> String {
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let counts = counts(&results.results);
     xml.push_str(&format!("<testsuites name=\"{}\" {counts}>\n", escape(results.site)));
-    for suite in results.results.chunk_by(|one, other| one.case.file == other.case.file) {
-        let file = escape(suite[0].case.file);
+    for suite in results.results.chunk_by(|one, other| one.case.visit.file == other.case.visit.file) {
+        let file = escape(suite[0].case.visit.file);
         let counts = self::counts(suite);
         xml.push_str(&format!("  <testsuite name=\"{file}\" {counts} skipped=\"0\">\n"));
         suite.iter().for_each(|result| xml.push_str(&case_element(&file, result, results)));

@@ -2,39 +2,34 @@
 //! expected ones.
 //!
 //! ```text
-//! tests/*.json --cases: check all names--> requests: events, page --> server in memory --> expectations --> report, junit
+//! tests/*.json --cases: check all names--> invented: the response for the page --> expectations --> report, junit
 //! ```
 //!
-//! The server in memory consists of the parts of `parallax serve`, so this module evaluates no rule and writes no response.
+//! `invented` has the server in memory, so this module evaluates no rule and writes no response.
 
 mod cases;
 mod expectations;
 mod explanation;
 mod junit;
-mod offset;
 mod page_names;
-mod refusals;
 mod report;
-mod requests;
-mod server;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use serde_json::Value as Json;
 
-use self::cases::{CheckedCase, TestFiles, check_none, numbered_id};
-use self::expectations::{compare, has_arms};
+use self::cases::{CheckedCase, TestFiles, check_none};
+use self::expectations::compare;
 use self::junit::render_junit;
 use self::report::{CaseResult, Results};
-use self::server::TestedSite;
 use super::other_version::open_compiled;
 use super::site_directory::{Target, compile_files, counted, read_files};
 use super::{CliError, output_error, print_line};
 use crate::clock;
+use crate::invented::{VisitedSite, respond};
 use crate::local_files;
 use crate::site::source::diagnostics::Diagnostics;
-use crate::site::source::types::ARM_IDS_MAX;
 
 pub(super) const EXAMPLES: &str = "\
 Run all cases of a site:
@@ -79,7 +74,7 @@ enum Format {
 pub(super) fn test(args: &TestArgs) -> Result<(), CliError> {
     let files = read_files(&args.site)?;
     let directory = compile_files(&files, Target::default(), |_| Ok(0))?;
-    let site = TestedSite::new(open_compiled(&directory.compiled.bytes)?);
+    let site = VisitedSite::new(Arc::new(open_compiled(&directory.compiled.bytes)?));
     let (tests, diagnostics) = TestFiles::read(&args.site)?;
     let cases = select_cases(args, tests.check(diagnostics, &directory, site.site())?)?;
     let results = run_cases(&site, &tests, &cases)?;
@@ -118,7 +113,7 @@ fn select_cases<'t>(
     }
     if let Some(filter) = &args.filter {
         let count = cases.len();
-        cases.retain(|case| case.file.contains(filter) || case.case.name.contains(filter));
+        cases.retain(|case| case.visit.file.contains(filter) || case.case.name.contains(filter));
         if cases.is_empty() {
             let cases = counted(count, "case");
             let text = format!("--filter {filter:?} is in no file and no name of the {cases} of {site}");
@@ -133,7 +128,7 @@ fn select_cases<'t>(
 /// # Errors
 /// The server refuses a request of a case.
 fn run_cases<'t>(
-    site: &TestedSite,
+    site: &VisitedSite,
     tests: &TestFiles,
     cases: &[CheckedCase<'t>],
 ) -> Result<Vec<CaseResult<'t>>, CliError> {
@@ -144,47 +139,13 @@ fn run_cases<'t>(
 }
 
 /// Runs a case. Adds a diagnostic for each part of it that the server refuses.
-fn run_case<'t>(site: &TestedSite, case: &CheckedCase<'t>, diagnostics: &mut Diagnostics) -> CaseResult<'t> {
+fn run_case<'t>(site: &VisitedSite, case: &CheckedCase<'t>, diagnostics: &mut Diagnostics) -> CaseResult<'t> {
     let begun = clock::instant();
-    let body = match case.case.visitor.arms.is_empty() {
-        true => request_page(site, case, diagnostics),
-        false => request_page_in_arms(site, case, diagnostics),
-    };
+    let body = respond(site, &case.visit, diagnostics);
     CaseResult {
         case: case.clone(),
         failures: compare(&case.case.expect, &body),
         body,
         duration: clock::instant() - begun,
     }
-}
-
-/// Sends the events of a case to a new server, and returns the body of its response for the page.
-fn request_page(site: &TestedSite, case: &CheckedCase<'_>, diagnostics: &mut Diagnostics) -> Json {
-    let mut server = site.start_server(case.now_ms);
-    for event in requests::event_requests(site, case) {
-        refusals::add_of_event(case, &event.pointer, &server.answer(&event.bytes), diagnostics);
-    }
-    let response = server.answer(&requests::page_request(site, case));
-    refusals::add_of_page(case, &response, diagnostics);
-    response.body
-}
-
-/// Returns the body of the response to the first visitor who has the arms of the case. Adds a diagnostic if there is none.
-fn request_page_in_arms(site: &TestedSite, case: &CheckedCase<'_>, diagnostics: &mut Diagnostics) -> Json {
-    let arms = &case.case.visitor.arms;
-    let count_before = diagnostics.len();
-    let mut body = Json::Null;
-    for number in 1..=ARM_IDS_MAX {
-        body = request_page(site, &case.with_visitor(number), diagnostics);
-        if diagnostics.len() > count_before || has_arms(arms, &body) {
-            return body;
-        }
-    }
-    let pairs: Vec<String> = arms.iter().map(|(key, arm)| format!("{key}:{arm}")).collect();
-    let last = numbered_id(ARM_IDS_MAX);
-    let title = format!("no visitor from `{}` to `{last}` has these arms on this page", numbered_id(1));
-    let expected = "arms of experiments that decide a zone for this visitor";
-    let actual = format!("`{}`", pairs.join(","));
-    diagnostics.add_titled(case.file, format!("{}/visitor/arms", case.pointer), title, expected, actual);
-    body
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cases::CheckedCase;
+use crate::invented::Visit;
 use crate::nearest::nearest;
 use crate::record::{HELD_OUT, NOT_HELD_OUT, SITE_HOLDOUT};
 use crate::site::snapshot::format::{ArchivedPage, ArchivedRule, ArchivedSite};
@@ -54,7 +55,7 @@ impl<'s> PageNames<'s> {
 
     /// Adds a diagnostic for each unknown name of a case.
     pub(super) fn check(&self, checked: &CheckedCase<'_>, diagnostics: &mut Diagnostics) {
-        let CheckedCase { file, pointer, case, .. } = checked;
+        let CheckedCase { case, visit: Visit { file, pointer, .. }, .. } = checked;
         let zones = NamesOfKind { name_kind: "zone", value_kind: "variant", choices: &self.zones };
         let experiments =
             NamesOfKind { name_kind: "experiment", value_kind: "arm", choices: &self.experiments };

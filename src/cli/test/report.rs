@@ -8,6 +8,7 @@ use super::cases::CheckedCase;
 use super::expectations::Failure;
 use super::explanation::explanation_lines;
 use crate::cli::site_directory::counted;
+use crate::invented::Visit;
 use crate::site::source::diagnostics::{Diagnostics, LocatedDiagnostic, escape_invisible};
 use crate::site::source::files::Files;
 
@@ -43,8 +44,8 @@ impl CaseResult<'_> {
     pub(super) fn located_failures(&self, files: &Files) -> Vec<LocatedDiagnostic> {
         let mut diagnostics = Diagnostics::default();
         for Failure { pointer, title, expected, actual } in &self.failures {
-            let pointer = format!("{}/expect{pointer}", self.case.pointer);
-            diagnostics.add_titled(self.case.file, pointer, title, expected, actual);
+            let pointer = format!("{}/expect{pointer}", self.case.visit.pointer);
+            diagnostics.add_titled(self.case.visit.file, pointer, title, expected, actual);
         }
         diagnostics.report(files).diagnostics
     }
@@ -75,7 +76,7 @@ impl Results<'_> {
     pub(super) fn to_text(&self) -> String {
         let mut lines = Vec::new();
         for result in &self.results {
-            let CheckedCase { file, line, .. } = result.case;
+            let CheckedCase { line, visit: Visit { file, .. }, .. } = &result.case;
             let name = result.name();
             match result.has_failed() {
                 false => lines.push(format!("pass  {file}: {name}")),
@@ -104,7 +105,7 @@ impl Results<'_> {
     }
 
     fn result_json(&self, result: &CaseResult<'_>) -> Json {
-        let CheckedCase { file, line, case, .. } = &result.case;
+        let CheckedCase { line, case, visit: Visit { file, .. } } = &result.case;
         let status = if result.has_failed() { "failed" } else { "passed" };
         let mut document = json!({ "name": case.name, "file": file, "line": line, "status": status });
         if result.has_failed() {

@@ -96,6 +96,11 @@ impl Diagnostic {
         replace_control_chars(&self.title.clone().unwrap_or_else(found))
     }
 
+    /// Returns the headline and the note, without a place.
+    pub(crate) fn summary(&self) -> String {
+        self.headline() + &self.note().map(|note| format!(": {note}")).unwrap_or_default()
+    }
+
     /// Returns the note below a title. It repeats the actual value only if the title does not contain it.
     fn note(&self) -> Option<String> {
         let title = self.title.as_ref()?;
@@ -153,6 +158,10 @@ impl Diagnostics {
 
     pub(super) fn into_vec(self) -> Vec<Diagnostic> {
         self.0
+    }
+
+    pub(crate) fn first(&self) -> Option<&Diagnostic> {
+        self.0.first()
     }
 
     pub fn len(&self) -> usize {

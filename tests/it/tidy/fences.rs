@@ -47,7 +47,7 @@ const FENCES: &[(&str, &[&str])] = &[
             "access/file.rs",
             "access/token.rs",
             "cli/inspect_snapshot.rs",
-            "cli/test/server.rs",
+            "invented/server.rs",
             "distribute/list.rs",
             "cluster/seal.rs",
             "identity_keys.rs",

@@ -1,4 +1,4 @@
-//! The time of an event before the present of its case, such as `-3d`.
+//! The time of an event before the present of its visit, such as `-3d`.
 
 use crate::condition::parse_duration_ms;
 

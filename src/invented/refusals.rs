@@ -1,19 +1,19 @@
-//! The parts of a case that the server refuses, as diagnostics with their places in the file.
+//! The parts of a visit that the server refuses, as diagnostics with their places in the file.
 
 use serde_json::Value as Json;
 
-use super::cases::CheckedCase;
 use super::requests::OFFSET;
 use super::server::Response;
+use super::visit::Visit;
 use crate::site::source::diagnostics::Diagnostics;
 
 /// The beginning of each JSON pointer into the event of a request.
 const EVENT_POINTER: &str = "/batch/0";
 
 /// Adds a diagnostic for each value of an event that the server refuses or ignores. `event_pointer` is that of the event in the
-/// case.
+/// visit.
 pub(super) fn add_of_event(
-    case: &CheckedCase<'_>,
+    visit: &Visit<'_>,
     event_pointer: &str,
     response: &Response,
     diagnostics: &mut Diagnostics,
@@ -26,13 +26,13 @@ pub(super) fn add_of_event(
         entries.push(body);
     }
     for entry in entries {
-        let pointer = place_in_case(case, event_pointer, entry["pointer"].as_str().unwrap_or_default());
-        add(case, &pointer, entry, diagnostics);
+        let pointer = place_in_visit(visit, event_pointer, entry["pointer"].as_str().unwrap_or_default());
+        add(visit, &pointer, entry, diagnostics);
     }
 }
 
 /// Adds a diagnostic if the server refuses the request for the page.
-pub(super) fn add_of_page(case: &CheckedCase<'_>, response: &Response, diagnostics: &mut Diagnostics) {
+pub(super) fn add_of_page(visit: &Visit<'_>, response: &Response, diagnostics: &mut Diagnostics) {
     let Response { status, body } = response;
     if *status != 200 {
         let pointer = match body["param"].as_str() {
@@ -43,16 +43,16 @@ pub(super) fn add_of_page(case: &CheckedCase<'_>, response: &Response, diagnosti
             Some("route") => "/path".to_owned(),
             _ => String::new(),
         };
-        add(case, &pointer, body, diagnostics);
+        add(visit, &pointer, body, diagnostics);
     }
 }
 
-/// Returns the place in the case of a place in the body of an event's request. A member that is missing in the event is at the
+/// Returns the place in the visit of a place in the body of an event's request. A member that is missing in the event is at the
 /// place of the event.
-fn place_in_case(case: &CheckedCase<'_>, event_pointer: &str, body_pointer: &str) -> String {
+fn place_in_visit(visit: &Visit<'_>, event_pointer: &str, body_pointer: &str) -> String {
     let Some(inside) = body_pointer.strip_prefix(EVENT_POINTER) else { return event_pointer.to_owned() };
     let index = event_pointer.strip_prefix("/visitor/events/").and_then(|index| index.parse::<usize>().ok());
-    let Some(event) = index.and_then(|index| case.case.visitor.events.get(index)) else {
+    let Some(event) = index.and_then(|index| visit.visitor.events.get(index)) else {
         // The traits are the operation `set` of a profile event.
         return format!("{event_pointer}{}", inside.strip_prefix("/set").unwrap_or_default());
     };
@@ -65,10 +65,10 @@ fn place_in_case(case: &CheckedCase<'_>, event_pointer: &str, body_pointer: &str
 }
 
 /// Adds a diagnostic for a problem, or for an entry of a receipt, with the texts of the server.
-fn add(case: &CheckedCase<'_>, pointer: &str, entry: &Json, diagnostics: &mut Diagnostics) {
+fn add(visit: &Visit<'_>, pointer: &str, entry: &Json, diagnostics: &mut Diagnostics) {
     let [detail, code] = ["detail", "code"].map(|name| entry[name].as_str().unwrap_or_default());
     let title = format!("the server refuses this: {}", detail.trim_end_matches('.'));
     let expected = "a value that the server takes";
     let actual = format!("the problem `{code}`");
-    diagnostics.add_titled(case.file, format!("{}{pointer}", case.pointer), title, expected, actual);
+    diagnostics.add_titled(visit.file, format!("{}{pointer}", visit.pointer), title, expected, actual);
 }

@@ -1,8 +1,8 @@
-//! A server in memory for one case: the request handler of the public address, the queue of the log and the fold, without threads,
+//! A server in memory for one visit: the request handler of the public address, the queue of the log and the fold, without threads,
 //! files and sockets.
 //!
-//! All of its parts are those of `parallax serve`, so that a test cannot differ from the server. Only the time is that of the
-//! case, and no record stays.
+//! All of its parts are those of `parallax serve`, so that a decision cannot differ from that of the server. Only the time is that of
+//! the visit, and no record stays.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -27,22 +27,22 @@ use crate::site::snapshot::open::Snapshot;
 use crate::site::source::types::CASE_EVENTS_MAX;
 use crate::visitors::live::ProfileTable;
 
-/// The key of a site that verifies user IDs. The IDs of a case are signed with it. It is no secret, because it only exists here.
+/// The key of a site that verifies user IDs. The IDs of a visit are signed with it. It is no secret, because it only exists here.
 const IDENTITY_KEY: &[u8; 32] = b"key-of-user-ids-in-parallax-test";
 
 /// The hash key of the table of visitors. Nobody attacks a table of one visitor.
 const TABLE_KEY: [u8; 16] = [0; 16];
 
-/// A compiled site, for the servers of all cases.
-pub(super) struct TestedSite {
+/// A compiled site, for the servers of all visits.
+pub(crate) struct VisitedSite {
     snapshot: Arc<Snapshot>,
     catalog: CurrentCatalog,
     user_agent_parser: Arc<UserAgentParser>,
     user_verifier: Arc<UserVerifier>,
 }
 
-/// A server for one case.
-pub(super) struct CaseServer {
+/// A server for one visit.
+pub(super) struct VisitServer {
     handler: Handler,
     log: MemoryLog,
     now_ms: i64,
@@ -54,9 +54,8 @@ pub(super) struct Response {
     pub(super) body: Json,
 }
 
-impl TestedSite {
-    pub(super) fn new(snapshot: Snapshot) -> Self {
-        let snapshot = Arc::new(snapshot);
+impl VisitedSite {
+    pub(crate) fn new(snapshot: Arc<Snapshot>) -> Self {
         let versions = Versions::default().with_snapshot(&snapshot);
         let catalog = CurrentCatalog::default();
         catalog.swap(Catalog::new([(Arc::clone(&snapshot), versions)].into_iter()));
@@ -70,7 +69,7 @@ impl TestedSite {
         }
     }
 
-    pub(super) fn site(&self) -> &ArchivedSite {
+    pub(crate) fn site(&self) -> &ArchivedSite {
         self.snapshot.site()
     }
 
@@ -81,7 +80,7 @@ impl TestedSite {
     }
 
     /// Starts a server without any event, at a time in Unix milliseconds.
-    pub(super) fn start_server(&self, now_ms: i64) -> CaseServer {
+    pub(super) fn start_server(&self, now_ms: i64) -> VisitServer {
         let (mut profiles, readers) = ProfileTable::new(TABLE_KEY, u64::MAX);
         let fold = move |records: Records<'_>| profiles.fold(records);
         let (queue, log) = MemoryLog::new(CASE_EVENTS_MAX, Box::new(fold));
@@ -97,11 +96,11 @@ impl TestedSite {
         let handler = Handler::new(settings, &self.catalog, Arc::clone(&self.user_agent_parser))
             .with_profiles(readers.reader())
             .with_event_sink(EventSink::new(client, EventCounters::default()));
-        CaseServer { handler, log, now_ms }
+        VisitServer { handler, log, now_ms }
     }
 }
 
-impl CaseServer {
+impl VisitServer {
     /// Returns the response to a complete request, whose body has a length.
     pub(super) fn answer(&mut self, request: &[u8]) -> Response {
         let meta = RequestMeta {

@@ -1,37 +1,37 @@
-//! The requests of a case: its events, one by one, and the page.
+//! The requests of a visit: its events, one by one, and the page.
 
 use std::collections::BTreeMap;
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value as Json, json};
 
-use super::cases::CheckedCase;
 use super::offset::parse_offset_ms;
-use super::server::TestedSite;
+use super::server::VisitedSite;
+use super::visit::Visit;
 use crate::events::time;
 use crate::percent;
-use crate::site::source::types::{Case, CaseVisitor};
+use crate::site::source::types::CaseVisitor;
 
 /// The member with the time of an event before `now`, which the client's `timestamp` replaces.
 pub(super) const OFFSET: &str = "at";
 
-/// The request of an event, and the JSON pointer of the event in the case.
+/// The request of an event, and the JSON pointer of the event in the visit.
 pub(super) struct EventRequest {
     pub(super) pointer: String,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Returns the requests that record the events of a case, in order, and then its traits.
-pub(super) fn event_requests(site: &TestedSite, case: &CheckedCase<'_>) -> Vec<EventRequest> {
-    let visitor = &case.case.visitor;
+/// Returns the requests that record the events of a visit, in order, and then its traits.
+pub(super) fn event_requests(site: &VisitedSite, visit: &Visit<'_>) -> Vec<EventRequest> {
+    let visitor = visit.visitor;
     let of_event = |(index, event): (usize, &BTreeMap<String, Box<RawValue>>)| EventRequest {
         pointer: format!("/visitor/events/{index}"),
-        bytes: event_request(site, case, with_timestamp(event, case.now_ms)),
+        bytes: event_request(site, visit, with_timestamp(event, visit.now_ms)),
     };
     let mut requests: Vec<EventRequest> = visitor.events.iter().enumerate().map(of_event).collect();
     if let Some(traits) = &visitor.traits {
         let event = [("type", raw("profile")), ("set", traits.clone())];
-        let bytes = event_request(site, case, BTreeMap::from(event));
+        let bytes = event_request(site, visit, BTreeMap::from(event));
         requests.push(EventRequest { pointer: "/visitor/traits".to_owned(), bytes });
     }
     requests
@@ -49,12 +49,12 @@ fn with_timestamp(event: &BTreeMap<String, Box<RawValue>>, now_ms: i64) -> BTree
 }
 
 fn event_request(
-    site: &TestedSite,
-    case: &CheckedCase<'_>,
+    site: &VisitedSite,
+    visit: &Visit<'_>,
     mut members: BTreeMap<&str, Box<RawValue>>,
 ) -> Vec<u8> {
-    let visitor = &case.case.visitor;
-    let anon_id = case.anon_id.as_deref();
+    let visitor = visit.visitor;
+    let anon_id = visit.anon_id.as_deref();
     if anon_id.is_none()
         && let Some(user_id) = &visitor.user_id
     {
@@ -85,17 +85,17 @@ fn event_context(visitor: &CaseVisitor) -> Json {
 }
 
 /// Returns the request for the page, with the explanation.
-pub(super) fn page_request(site: &TestedSite, checked: &CheckedCase<'_>) -> Vec<u8> {
-    let Case { path, url, referrer, r#override, visitor, .. } = checked.case;
-    let forced: Vec<String> = r#override.iter().map(|(zone, key)| format!("{zone}:{key}")).collect();
+pub(super) fn page_request(site: &VisitedSite, visit: &Visit<'_>) -> Vec<u8> {
+    let Visit { path, url, referrer, forced, visitor, .. } = visit;
+    let forced: Vec<String> = forced.iter().map(|(zone, key)| format!("{zone}:{key}")).collect();
     let user_id = visitor.user_id.as_deref();
-    let now = time::to_text(checked.now_ms);
+    let now = time::to_text(visit.now_ms);
     let params = [
         ("site", Some(&*site.site().site)),
-        ("route", Some(path.as_str())),
-        ("url", Some(url.as_ref().unwrap_or(path).as_str())),
-        ("referrer", referrer.as_deref()),
-        ("anonId", checked.anon_id.as_deref()),
+        ("route", Some(*path)),
+        ("url", Some(url.unwrap_or(path))),
+        ("referrer", *referrer),
+        ("anonId", visit.anon_id.as_deref()),
         ("userId", user_id),
         ("userAgent", visitor.user_agent.as_deref()),
         ("locale", visitor.locale.as_deref()),
@@ -119,7 +119,7 @@ pub(super) fn page_request(site: &TestedSite, checked: &CheckedCase<'_>) -> Vec<
 fn head(
     method: &str,
     target: &str,
-    site: &TestedSite,
+    site: &VisitedSite,
     visitor: &CaseVisitor,
     user_id: Option<&str>,
 ) -> String {
