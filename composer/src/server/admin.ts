@@ -10,8 +10,14 @@ export interface AdminSettings {
   token: string;
 }
 
+/** More of a request than its URL. One with a body is a POST. */
+interface More {
+  headers?: Record<string, string>;
+  body?: object;
+}
+
 /** Returns the JSON of an answer of the admin address. */
-export type AskAdmin = (path: string, query: URLSearchParams, headers?: Record<string, string>) => Promise<unknown>;
+export type AskAdmin = (path: string, query: URLSearchParams, more?: More) => Promise<unknown>;
 
 /** Throws if the settings cannot be used. */
 export function adminClient({ adminUrl, token }: AdminSettings): AskAdmin {
@@ -23,9 +29,10 @@ export function adminClient({ adminUrl, token }: AdminSettings): AskAdmin {
   // A host without a port can be a common word.
   const secrets = [token, base.origin, ...(base.port ? [base.host] : [])];
 
-  return async (path, query, headers) => {
+  return async (path, query, { headers, body: sent } = {}) => {
     const url = new URL(`.${path}?${query}`, base);
-    const { status, retryAfter, text } = await send(url, { ...headers, authorization: `Bearer ${token}`, accept: 'application/json' });
+    const init = sent && { method: 'POST', body: JSON.stringify(sent) };
+    const { status, retryAfter, text } = await send(url, { ...init, headers: { ...headers, authorization: `Bearer ${token}`, accept: 'application/json' } });
     const body = parse(text);
     if (status !== 200 || body === undefined) throw refusalOf(status, retryAfter, body, secrets);
     return body;
@@ -39,9 +46,9 @@ interface Answer {
   text: string | null;
 }
 
-async function send(url: URL, headers: Record<string, string>): Promise<Answer> {
+async function send(url: URL, init: RequestInit): Promise<Answer> {
   try {
-    const response = await fetch(url, { headers, redirect: 'manual', cache: 'no-store', signal: AbortSignal.timeout(ADMIN_MS) });
+    const response = await fetch(url, { ...init, redirect: 'manual', cache: 'no-store', signal: AbortSignal.timeout(ADMIN_MS) });
     return { status: response.status, retryAfter: response.headers.get('retry-after'), text: await readText(response, ADMIN_BYTES_MAX) };
   } catch (error) {
     if ((error as Error).name === 'TimeoutError') {

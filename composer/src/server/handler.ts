@@ -170,7 +170,7 @@ async function answerSizes({ options, ask }: Context): Promise<Response> {
 async function answerExplain({ options, ask, request, session }: Context): Promise<Response> {
   if (!ask) throw notAvailable('Parallax server');
   const question = readQuestion(await readBody(request, BODY_BYTES_MAX));
-  if (question.visitor !== null) checkRole(session.roles, 'visitors');
+  if (question.kind === 'real') checkRole(session.roles, 'visitors');
   return json(await explain(ask, await siteId(options.storage), question));
 }
 

@@ -48,6 +48,13 @@ export class Members {
     return this.values.get(name) === null ? null : this.text(name);
   }
 
+  /** Returns undefined for a missing member. */
+  optionalObject(name: string): object | undefined {
+    const value = this.values.get(name);
+    if (value === undefined) return undefined;
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : this.refuse(name, 'an object');
+  }
+
   array(name: string): unknown[] {
     const value = this.values.get(name);
     return Array.isArray(value) ? value : this.refuse(name, 'an array');

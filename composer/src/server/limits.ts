@@ -47,6 +47,6 @@ export const BODY_BYTES_MAX = 64 << 10;
 export const ADMIN_BYTES_MAX = 8 << 20;
 /** Deadline of a request to the admin address, with its body. A count of the audiences over a large table takes seconds. */
 export const ADMIN_MS = 10_000;
-/** Characters of one text of an invented visitor, and of all of them in a URL. The admin address takes a target of 8 KiB. */
+/** Characters of one text of a question about a visitor, and of all of them in a URL. The admin address takes a target of 8 KiB. */
 export const EXPLAIN_TEXT_CHARS_MAX = 4_096;
 export const EXPLAIN_URL_CHARS_MAX = 8_000;

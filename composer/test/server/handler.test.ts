@@ -30,7 +30,7 @@ function storageWithAll(more: Partial<Storage> = {}): Storage {
 
 interface Admin {
   url: string;
-  requests: { url: string; headers: NodeJS.Dict<string | string[]> }[];
+  requests: { url: string; headers: NodeJS.Dict<string | string[]>; body: string }[];
   /** The next answers. */
   answer: { status: number; body: string; headers?: Record<string, string> } | 'silence';
 }
@@ -38,8 +38,10 @@ interface Admin {
 /** Starts an admin address that gives any answer. */
 async function adminAddress(t: { after(end: () => void): void }, answer: Admin['answer']): Promise<Admin> {
   const admin: Admin = { url: '', requests: [], answer };
-  const server = createServer((request, response) => {
-    admin.requests.push({ url: request.url!, headers: request.headers });
+  const server = createServer(async (request, response) => {
+    let body = '';
+    for await (const part of request) body += part;
+    admin.requests.push({ url: request.url!, headers: request.headers, body });
     if (admin.answer === 'silence') return;
     response.writeHead(admin.answer.status, { 'content-type': 'application/json', ...admin.answer.headers });
     response.end(admin.answer.body);
@@ -92,8 +94,8 @@ const REQUESTS: [name: string, request: () => Request, roles: Role[]][] = [
   ['history', () => get('history'), ['view']],
   ['history/REVISION', () => get(`history/${REVISION}`), ['view']],
   ['sizes', () => get('sizes'), ['view']],
-  ['explain', () => post('explain', { route: '/' }), ['view']],
-  ['explain for a visitor', () => post('explain', { route: '/', anonId: 'v1' }), ['view', 'visitors']],
+  ['explain', () => post('explain', { path: '/' }), ['view']],
+  ['explain for a visitor', () => post('explain', { path: '/', anonId: 'v1' }), ['view', 'visitors']],
 ];
 
 test('each route needs its roles, and only these', async (t) => {
@@ -319,24 +321,26 @@ test('an unknown revision is a 404', async () => {
 test('of an explanation only the decision and its reasons are sent on', async (t) => {
   const admin = await adminAddress(t, { status: 200, body: JSON.stringify(DECISION) });
   const handler = handlerOf(['view', 'visitors'], { parallax: { adminUrl: `${admin.url}/parallax`, token: TOKEN } });
-  const invented = await answerOf(handler(post('explain', { route: '/a b', url: 'https://x/?a=b&site=other', country: 'DE' })));
-  const real = await answerOf(handler(post('explain', { route: '/', userId: 'a&site=other' })));
+  const question = { path: '/a b', url: 'https://x/?a=b&site=other', visitor: { country: 'DE', events: [{ event: 'Ordered', at: '-3d' }] } };
+  const invented = await answerOf(handler(post('explain', question)));
+  const real = await answerOf(handler(post('explain', { path: '/', country: 'DE', userId: 'a&site=other' })));
   for (const { status, body } of [invented, real]) {
     assert.equal(status, 200);
     assert.deepEqual(Object.keys(body), ['type', 'site', 'route', 'variants', 'selected', 'experiments', 'decisions']);
     assert.doesNotMatch(JSON.stringify(body), /secret/);
   }
   const [first, second] = admin.requests;
-  const url = new URL(first!.url, admin.url);
-  assert.equal(url.pathname, '/parallax/v1/variants');
-  assert.deepEqual([...url.searchParams], [['site', 'small'], ['route', '/a b'], ['url', 'https://x/?a=b&site=other'], ['country', 'DE'], ['explain', '1']]);
+  assert.equal(first!.url, '/parallax/explain?site=small');
+  assert.deepEqual(JSON.parse(first!.body), question);
   assert.equal(first!.headers.authorization, `Bearer ${TOKEN}`);
-  assert.equal(first!.headers['x-visitor'], undefined);
+  const url = new URL(second!.url, admin.url);
+  assert.equal(url.pathname, '/parallax/v1/variants');
+  assert.deepEqual([...url.searchParams], [['site', 'small'], ['route', '/'], ['country', 'DE'], ['explain', '1']]);
   assert.equal(second!.headers['x-visitor'], 'userId=a%26site%3Dother');
   assert.doesNotMatch(second!.url, /userId/);
   const redirect = { type: 'redirect', site: 'small', route: '/', pattern: '/', params: {}, to: '/x', status: 301 };
   admin.answer = { status: 200, body: JSON.stringify({ ...redirect, visitor: {} }) };
-  assert.deepEqual((await answerOf(handler(post('explain', { route: '/' })))).body, redirect);
+  assert.deepEqual((await answerOf(handler(post('explain', { path: '/' })))).body, redirect);
 });
 
 test('a question about a visitor is bounded', async (t) => {
@@ -344,13 +348,13 @@ test('a question about a visitor is bounded', async (t) => {
   const handler = handlerOf(ROLES, { parallax: { adminUrl: admin.url, token: TOKEN } });
   const status = async (body: unknown) => (await answerOf(handler(post('explain', body)))).status;
   for (const [chars, expected] of [[EXPLAIN_TEXT_CHARS_MAX - 1, 200], [EXPLAIN_TEXT_CHARS_MAX, 200], [EXPLAIN_TEXT_CHARS_MAX + 1, 400]] as const) {
-    assert.equal(await status({ route: '/', url: 'a'.repeat(chars) }), expected, `${chars}`);
+    assert.equal(await status({ path: '/', url: 'a'.repeat(chars) }), expected, `${chars}`);
   }
   const rest = EXPLAIN_URL_CHARS_MAX - 'site=small&route=%2F&url=&referrer=&explain=1'.length;
   for (const [more, expected] of [[-1, 200], [0, 200], [1, 400]] as const) {
-    assert.equal(await status({ route: '/', url: 'a'.repeat(4_000), referrer: 'a'.repeat(rest - 4_000 + more) }), expected, `${more}`);
+    assert.equal(await status({ path: '/', anonId: 'a', url: 'a'.repeat(4_000), referrer: 'a'.repeat(rest - 4_000 + more) }), expected, `${more}`);
   }
-  for (const body of [{}, { route: 1 }, { route: '/', explain: '0' }, { route: '/', site: 'other' }, { route: '/', anonId: 'a', userId: 'b' }, { route: '/', visitor: '1' }, { route: '/', url: '\ud800' }]) {
+  for (const body of [{}, { path: 1 }, { path: '/', explain: '0' }, { path: '/', site: 'other' }, { path: '/', anonId: 'a', userId: 'b' }, { path: '/', visitor: '1' }, { path: '/', override: [] }, { path: '/', anonId: 'a', visitor: {} }, { path: '/', url: '\ud800' }]) {
     assert.equal(await status(body), 400, JSON.stringify(body));
   }
 });

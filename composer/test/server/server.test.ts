@@ -96,31 +96,33 @@ test('the sizes of audiences are those of the server', async () => {
 });
 
 test('an invented visitor gets a decision with its reasons', async () => {
-  const german = await handler('composer')('explain', { route: '/', locale: 'de-AT', country: 'NO', url: 'https://x.example/?utm_source=sunday-letter', now: '2030-03-01T09:00:00Z' });
+  const german = await handler('composer')('explain', { path: '/', url: 'https://x.example/?utm_source=sunday-letter', now: '2030-03-01T09:00:00Z', visitor: { locale: 'de-AT', country: 'NO' } });
   assert.equal(german.status, 200, JSON.stringify(german.body));
-  assert.equal(german.body.type, 'decision');
+  assert.equal(german.body.type, 'layout');
   const zone = german.body.decisions.find((decision: any) => decision.key === 'deutsch');
   assert.equal(zone.source, 'audience');
   assert.deepEqual(zone.rules[0].why, { path: 'locale', operator: '$regex', expected: '^de', actual: 'de-AT' });
-  const english = await handler('composer')('explain', { route: '/', locale: 'en' });
+  const english = await handler('composer')('explain', { path: '/', visitor: { locale: 'en' } });
   assert.notEqual(keyOf(english.body, zone.zone).key, 'deutsch');
-  const forced = await handler('composer')('explain', { route: '/', locale: 'en', override: `${zone.zone}:deutsch` });
+  const forced = await handler('composer')('explain', { path: '/', override: { [zone.zone]: 'deutsch' }, visitor: { locale: 'en' } });
   assert.equal(keyOf(forced.body, zone.zone).source, 'forced');
-  const redirect = await handler('composer')('explain', { route: '/campaigns/winter-sale' });
+  const back = await handler('composer')('explain', { path: '/', visitor: { events: [{ type: 'page', at: '-3d', properties: { path: '/' } }] } });
+  assert.equal(keyOf(back.body, 'hero').key, 'welcome-back');
+  const redirect = await handler('composer')('explain', { path: '/campaigns/winter-sale' });
   assert.deepEqual([redirect.status, redirect.body.type], [200, 'redirect']);
-  for (const { body } of [german, english, forced]) assert.equal('visitor' in body || 'visitorToken' in body, false);
+  for (const { body } of [german, english, forced, back]) assert.equal('visitor' in body || 'visitorToken' in body || 'layout' in body, false);
 });
 
 test('refusals of a question are passed on', async () => {
   const ask = handler('composer');
-  assert.deepEqual((({ status, body }) => [status, body.code])(await ask('explain', { route: '/no-such-page' })), [404, 'route_not_found']);
-  assert.deepEqual((({ status, body }) => [status, body.code])(await ask('explain', { route: '/', now: 'yesterday' })), [400, 'invalid_param']);
-  assert.deepEqual((({ status, body }) => [status, body.code])(await ask('explain', { route: '//' })), [400, 'invalid_route']);
+  assert.deepEqual((({ status, body }) => [status, body.code])(await ask('explain', { path: '/no-such-page' })), [400, 'invalid_param']);
+  assert.deepEqual((({ status, body }) => [status, body.code])(await ask('explain', { path: '/', now: 'yesterday' })), [400, 'invalid_param']);
+  assert.deepEqual((({ status, body }) => [status, body.code])(await ask('explain', { path: '//', anonId: 'a' })), [403, 'role_missing']);
 });
 
 test('a real visitor needs the role visitors, and its profile is never sent on', async () => {
   await identify('member-1');
-  const question = { route: '/account/membership', anonId: 'member-1' };
+  const question = { path: '/account/membership', anonId: 'member-1' };
   assert.equal((await handler('analyst')('explain', question)).status, 403);
   const real = await handler('analyst', ['view', 'visitors'])('explain', question);
   assert.equal(real.status, 200, JSON.stringify(real.body));
