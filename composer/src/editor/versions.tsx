@@ -48,9 +48,7 @@ export function Versions({ api, mayPublish }: { api: Api; mayPublish: boolean })
             </span>
             {one.isServed && <span className="px-state">published</span>}
             {mayPublish && !one.isServed && (
-              <button type="button" disabled={isRunning} aria-label={`Publish version ${one.version} again`} onClick={() => setWanted(one)}>
-                Publish this version again …
-              </button>
+              <button type="button" disabled={isRunning} onClick={() => setWanted(one)}>{`Publish version ${one.version} again …`}</button>
             )}
           </li>
         ))}

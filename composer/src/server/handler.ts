@@ -3,7 +3,7 @@ import { type AdminSettings, type AskAdmin, adminClient } from './admin.js';
 import { authorOf } from './check.js';
 import { explain, pick, readQuestion } from './explain.js';
 import { Members, readBody } from './json-body.js';
-import { expiryOf, checkPreviewSecret, lastingRevision, pageOf, previewed, readPreviewRequest, signPreview, verifyPreview } from './preview.js';
+import { type ReadPreview, checkPreviewSecret, expiryOf, lastingRevision, pageOf, previewReader, readPreviewRequest, signPreview, verifyPreview } from './preview.js';
 import { BODY_BYTES_MAX, HISTORY_MAX, SAVE_BODY_BYTES_MAX } from './limits.js';
 import { Problem, isRefusal, problemOf } from './problem.js';
 import type { Change, Storage, User } from './storage.js';
@@ -79,11 +79,12 @@ export function composerHandler(options: HandlerOptions): (request: Request) => 
   }
   if (options.previewSecret !== undefined) checkPreviewSecret(options.previewSecret);
   const ask = options.parallax && adminClient(options.parallax);
+  const read = previewReader(options.storage, options.now ?? Date.now);
   const report = options.onError ?? ((error: unknown) => console.error('composer:', error));
 
   return async (request) => {
     try {
-      return await handle(options, ask, request);
+      return await handle(options, ask, read, request);
     } catch (error) {
       const problem = isRefusal(error) ? problemOf(error) : error;
       if (problem instanceof Problem && problem.status !== 500) return problem.toResponse();
@@ -93,10 +94,10 @@ export function composerHandler(options: HandlerOptions): (request: Request) => 
   };
 }
 
-async function handle(options: HandlerOptions, ask: AskAdmin | undefined, request: Request): Promise<Response> {
-  const { pathname, origin, search } = new URL(request.url);
+async function handle(options: HandlerOptions, ask: AskAdmin | undefined, read: ReadPreview, request: Request): Promise<Response> {
+  const { pathname, origin } = new URL(request.url);
   const { route, revision } = findRoute(pathname);
-  if (route?.answer === answerPreviewLink && request.method === 'GET') return answerPreview(options, request, search);
+  if (route?.answer === answerPreviewLink && request.method === 'GET') return answerPreview(options, read, request);
   if (!route) throw new Problem(404, 'unknown_endpoint', 'The composer has no such endpoint.');
   if (request.method !== route.method) {
     const allow = route.answer === answerPreviewLink ? 'GET, POST' : route.method;
@@ -189,11 +190,12 @@ async function answerPreviewLink({ options, request, session }: Context): Promis
 }
 
 /** Answers a person who has a link, with or without a session. The token is in a header, because proxies log URLs. */
-async function answerPreview({ storage, previewSecret, now = Date.now }: HandlerOptions, request: Request, search: string): Promise<Response> {
+async function answerPreview({ previewSecret, now = Date.now }: HandlerOptions, read: ReadPreview, request: Request): Promise<Response> {
   if (request.headers.get('sec-fetch-site') === 'cross-site') throw new Problem(403, 'origin_not_allowed', 'Pages of other sites may not use the composer.');
   if (previewSecret === undefined) throw notAvailable('previews');
-  if (search !== '') throw new Problem(400, 'token_in_url', 'The token of a preview belongs into the header x-preview. Its link is in logs now; ask for a new one.');
-  return json(await previewed(storage, verifyPreview(previewSecret, request.headers.get('x-preview'), now())));
+  if (new URL(request.url).search !== '') throw new Problem(400, 'token_in_url', 'The token of a preview belongs into the header x-preview. Its link is in logs now; ask for a new one.');
+  const { expiry, ...preview } = verifyPreview(previewSecret, request.headers.get('x-preview'), now());
+  return json({ page: preview.page, ...(await read(preview)), by: preview.by, expires: new Date(expiry * 1000).toISOString() });
 }
 
 /** Returns the parts of the editor that the storage and the options allow. */

@@ -63,6 +63,12 @@ export const PREVIEW_DAYS_MAX = 30;
 /** Characters of a token. A path and a name of the largest size have less than half of this in base64url. */
 export const PREVIEW_TOKEN_CHARS_MAX = 2_048;
 
+/** Time for which the page of a link is kept, so that a person with a link cannot use up the requests that GitHub allows in an hour. */
+export const PREVIEW_KEPT_MS = 60_000;
+/** Pages of links that are kept, and the characters of one. At the limit the oldest is dropped. A longer page is read each time. */
+export const PREVIEWS_KEPT_MAX = 20;
+export const PREVIEW_KEPT_CHARS_MAX = 1 << 20;
+
 /** Bytes of the body of a save: all files of a site in JSON, which escapes quotes and ends of lines. */
 export const SAVE_BODY_BYTES_MAX = 2 * SITE_BYTES_MAX;
 /** Bytes of any other body. The admin address takes a target of 8 KiB. */

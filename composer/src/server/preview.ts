@@ -3,7 +3,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { isSitePath } from './check.js';
 import { isRevisionMissing } from './errors.js';
 import { Members } from './json-body.js';
-import { PREVIEW_DAYS_DEFAULT, PREVIEW_DAYS_MAX, PREVIEW_SECRET_CHARS_MIN, PREVIEW_TOKEN_CHARS_MAX, REVISION_CHARS_MAX } from './limits.js';
+import { PREVIEWS_KEPT_MAX, PREVIEW_DAYS_DEFAULT, PREVIEW_DAYS_MAX, PREVIEW_KEPT_CHARS_MAX, PREVIEW_KEPT_MS, PREVIEW_SECRET_CHARS_MIN, PREVIEW_TOKEN_CHARS_MAX, REVISION_CHARS_MAX } from './limits.js';
 import { Problem } from './problem.js';
 import type { SiteFile, Storage } from './storage.js';
 
@@ -112,11 +112,30 @@ export function pageOf(files: Record<string, SiteFile>, page: string): SiteFile 
   return files[page]!;
 }
 
-/** Returns what the preview shows, and nothing else of the site: the file of the page, and the names of the audiences. */
-export async function previewed(storage: Storage, { revision, page, by, expiry }: Preview & { expiry: number }): Promise<object> {
-  const { files } = await filesAt(storage, revision);
-  const { text } = pageOf(files, page);
-  return { page, text, audiences: audienceNames(files['audiences.json']?.text), by, expires: new Date(expiry * 1000).toISOString() };
+/** The part of the site that a link shows: the file of its page, and the names of the audiences. */
+interface Content {
+  text: string;
+  audiences: Record<string, string>;
+}
+
+/** Returns the content of a link, and nothing else of the site. */
+export type ReadPreview = (preview: Preview) => Promise<Content>;
+
+/** Returns a reader that keeps the pages of commits for a short time. */
+export function previewReader(storage: Storage, now: () => number): ReadPreview {
+  const kept = new Map<string, { content: Content; until: number }>();
+
+  return async ({ revision, page }) => {
+    const key = `${revision} ${page}`;
+    const known = kept.get(key);
+    if (known && now() < known.until) return known.content;
+    const { files, isLasting } = await filesAt(storage, revision);
+    const content = { text: pageOf(files, page).text, audiences: audienceNames(files['audiences.json']?.text) };
+    kept.delete(key);
+    if (isLasting && content.text.length <= PREVIEW_KEPT_CHARS_MAX) kept.set(key, { content, until: now() + PREVIEW_KEPT_MS });
+    if (kept.size > PREVIEWS_KEPT_MAX) kept.delete(kept.keys().next().value!);
+    return content;
+  };
 }
 
 function audienceNames(text: string | undefined): Record<string, string> {

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { StorageError } from '../../src/server/errors.js';
 import { type HandlerOptions, type Role, composerHandler } from '../../src/server/handler.js';
 import { fileStorage } from '../../src/server/files.js';
-import { PREVIEW_DAYS_MAX, PREVIEW_SECRET_CHARS_MIN, PREVIEW_TOKEN_CHARS_MAX, REVISION_CHARS_MAX } from '../../src/server/limits.js';
+import { PREVIEWS_KEPT_MAX, PREVIEW_DAYS_MAX, PREVIEW_KEPT_CHARS_MAX, PREVIEW_KEPT_MS, PREVIEW_SECRET_CHARS_MIN, PREVIEW_TOKEN_CHARS_MAX, REVISION_CHARS_MAX } from '../../src/server/limits.js';
 import { signPreview } from '../../src/server/preview.js';
 import type { Storage } from '../../src/server/storage.js';
 import { AUTHOR, SMALL, change, etagOf, page, saveOf, smallSite } from './site.js';
@@ -232,6 +232,34 @@ test('a link to a proposal reads its commit, and other failures of the storage a
   assert.deepEqual([seen.body.text, seen.body.audiences], ['proposed', {}]);
   const broken = composer({ ...storage, at: async () => Promise.reject(new StorageError('rate_limited', 'Later.')) });
   assert.equal((await broken.see(tokenOf(await link({ revision: commit, page: PAGE })))).body.code, 'rate_limited');
+});
+
+test('the page of a commit is read once in a minute, for at most 20 pages of at most 1 MiB', async () => {
+  let reads = 0;
+  let text = 'small';
+  const files = () => Object.fromEntries(Array.from({ length: PREVIEWS_KEPT_MAX + 2 }, (_, n) => [`routes/${n}.json`, { text, etag: etagOf(text) }]));
+  const storage: Storage = { ...stored(), at: async () => ((reads += 1), files()) };
+  const { see, time } = composer(storage);
+  const readsOf = async (...pages: number[]) => {
+    reads = 0;
+    for (const n of pages) assert.equal((await see(forged(['c'.repeat(40), `routes/${n}.json`, 'Ada'], { expiry: Math.floor(NOW / 1000) + 600 }))).status, 200);
+    return reads;
+  };
+  assert.equal(await readsOf(0, 0, 0), 1);
+  for (const [ms, count] of [[PREVIEW_KEPT_MS - 1, 0], [PREVIEW_KEPT_MS, 1], [PREVIEW_KEPT_MS + 1, 0]] as const) {
+    time.now = NOW + ms;
+    assert.equal(await readsOf(0), count, `${ms} ms`);
+  }
+  const pages = Array.from({ length: PREVIEWS_KEPT_MAX }, (_, n) => n);
+  assert.equal(await readsOf(...pages), PREVIEWS_KEPT_MAX - 1);
+  assert.equal(await readsOf(...pages), 0);
+  assert.equal(await readsOf(PREVIEWS_KEPT_MAX, ...pages.slice(1), PREVIEWS_KEPT_MAX), 1);
+  assert.equal(await readsOf(0), 1, 'the oldest was dropped');
+  for (const [chars, count] of [[PREVIEW_KEPT_CHARS_MAX - 1, 1], [PREVIEW_KEPT_CHARS_MAX, 1], [PREVIEW_KEPT_CHARS_MAX + 1, 2]] as const) {
+    text = 'a'.repeat(chars);
+    time.now += PREVIEW_KEPT_MS;
+    assert.equal(await readsOf(1, 1), count, `${chars} characters`);
+  }
 });
 
 test('broken files of a revision are shown as they are', async () => {
