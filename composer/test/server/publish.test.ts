@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { type Publisher, type Storage, StorageError, composerHandler, fileStorage, publishToSource, publishWithProgram } from '../../src/server/index.js';
 import { PROGRAM_MS, PROGRAM_OUTPUT_BYTES_MAX, VERSIONS_MAX } from '../../src/server/limits.js';
 import { runProgram } from '../../src/server/program.js';
-import { AUTHOR, SMALL, change, ended, page, parallax, program, saveOf, script, smallSite, temporaryDirectory, write } from './site.js';
+import { AUTHOR, SMALL, change, ended, page, parallax, program, saveOf, script, smallSite, temporaryDirectory, tree, write } from './site.js';
 
 const hasStrace = spawnSync('strace', ['-V']).status === 0;
 
@@ -124,10 +124,12 @@ test('a site with mistakes is not published, and the answer has the list of the 
 test('the program gets the files of the revision, also if they change meanwhile', async () => {
   const directory = smallSite();
   const snapshots = temporaryDirectory();
-  const changing = fake(`if [ "$1" = compile ]; then echo '{' > ${directory}/routes/a.json; fi; exec "$PARALLAX" "$@"`);
+  const seen = path.join(temporaryDirectory(), 'seen');
+  const changing = fake(`if [ "$1" = compile ]; then echo '{' > ${directory}/routes/a.json; cp -r "$2" ${seen}; fi; exec "$PARALLAX" "$@"`);
   const site = { storage: fileStorage({ directory, publish: publishWithProgram({ program: changing, snapshots }) }) };
   await publish(site);
   assert.equal(readFileSync(path.join(directory, 'routes/a.json'), 'utf8'), '{\n');
+  assert.deepEqual(tree(seen), Object.fromEntries(Object.entries(SMALL).sort()));
   assert.equal(readdirSync(snapshots).length, 1);
 });
 
