@@ -3,8 +3,8 @@ import { type AdminSettings, type AskAdmin, adminClient } from './admin.js';
 import { authorOf } from './check.js';
 import { explain, pick, readQuestion } from './explain.js';
 import { Members, readBody } from './json-body.js';
-import { type ReadPreview, checkPreviewSecret, expiryOf, lastingRevision, pageOf, previewReader, readPreviewRequest, signPreview, verifyPreview } from './preview.js';
 import { BODY_BYTES_MAX, HISTORY_MAX, SAVE_BODY_BYTES_MAX } from './limits.js';
+import { type ReadPreview, checkPreviewSecret, expiryOf, lastingRevision, pageOf, previewReader, readPreviewRequest, signPreview, verifyPreview } from './preview.js';
 import { Problem, isRefusal, problemOf } from './problem.js';
 import type { Change, Storage, User } from './storage.js';
 
