@@ -4,13 +4,16 @@ import { type Layout, type Vocabulary, fromPuck, mergeFiles, patch, toPuck, with
 import type { Data } from '../core/map.js';
 import type { Json, JsonObject } from '../core/json.js';
 import type { SiteFile } from '../server/storage.js';
+import { AfterSave, type Proposal, proposalOf } from './after-save.js';
 import { type Api, ApiError, type LoadedSite, createApi } from './api.js';
 import type { Diagnostic } from './author.js';
 import { Changes, type ShownConflict } from './changes.js';
 import { shapesOf } from './fields.js';
 import { History } from './history.js';
 import { Pages } from './pages.js';
+import { Preview, usePreviewToken } from './preview.js';
 import { useProblems } from './problems.js';
+import { usePublication } from './publication.js';
 import { type FieldOverrides, PageEditor, type Registry, useEditor } from './puck-adapter.js';
 import { SeeAs } from './see-as.js';
 import { type Drafts, fileForPath, member, pagesOf, parsed, presentFiles, textOf, withText } from './site.js';
@@ -35,6 +38,13 @@ export interface ComposerProps {
 type View = { name: 'pages' } | { name: 'changes' } | { name: 'history' } | { name: 'page'; file: string };
 
 export function Composer(props: ComposerProps): ReactNode {
+  const token = usePreviewToken();
+  const { endpoint, components, fields, page } = props;
+  return token === null ? <Session {...props} /> : <Preview key={token} {...{ endpoint, components, fields, page, token }} />;
+}
+
+/** The composer of a person who is signed in. */
+function Session(props: ComposerProps): ReactNode {
   const api = useMemo(() => createApi(props.endpoint), [props.endpoint]);
   const [site, setSite] = useState<LoadedSite | null>(null);
   const [error, setError] = useState<string | null>(null);
@@ -94,6 +104,8 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
   const [conflicts, setConflicts] = useState<ShownConflict[]>([]);
   const [notice, setNotice] = useState<string | null>(null);
   const [isSaving, setSaving] = useState(false);
+  const [proposal, setProposal] = useState<Proposal | null>(null);
+  const publication = usePublication(api);
   useEffect(() => localStorage.setItem(draftsKey(endpoint), JSON.stringify(drafts)), [endpoint, drafts]);
   const files = useMemo(() => presentFiles(site, drafts), [site, drafts]);
   const { report, error: checkError, vocabulary } = useProblems(createWorker, moduleUrl, files);
@@ -128,9 +140,10 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
       setSite(loaded);
       setDrafts({});
       setConflicts([]);
-      const published = publishes ? await api.publish(result.revision) : null;
-      setNotice(published ? `Saved. ${published.status}` : result.url ? `Saved as a proposal: ${result.url}` : 'Saved.');
+      setProposal(proposalOf(site, drafts, result));
+      setNotice(result.url ? `Saved as a proposal: ${result.url}` : 'Saved.');
       setView({ name: 'pages' });
+      if (publishes) void publication.publish(result.revision);
     } catch (reason) {
       setNotice(reason instanceof ApiError ? reason.message : String(reason));
     } finally {
@@ -196,11 +209,14 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
       </header>
       {status}
       {view.name === 'history' ? (
-        <History {...{ api, mayEdit }} onRestore={restore} onClose={() => setView({ name: 'pages' })} />
+        <History {...{ api, site }} onRestore={restore} onClose={() => setView({ name: 'pages' })} />
       ) : view.name === 'changes' ? (
-        <Changes {...{ site, drafts, conflicts, isSaving }} mayPublish={site.roles.includes('publish')} onSave={(message, publishes) => void save(message, publishes)} onDiscard={(file) => edit(file, drafts[file]!.base?.text ?? null)} onClose={() => setView({ name: 'pages' })} />
+        <Changes {...{ site, drafts, conflicts, isSaving }} mayPublish={site.roles.includes('publish') && site.features.includes('publish')} onSave={(message, publishes) => void save(message, publishes)} onDiscard={(file) => edit(file, drafts[file]!.base?.text ?? null)} onClose={() => setView({ name: 'pages' })} />
       ) : (
-        <Pages pages={pagesOf(site, drafts)} {...{ mistakes, mayEdit }} onOpen={(file) => setView({ name: 'page', file })} onNew={addPage} onRemove={removePage} />
+        <>
+          {count === 0 && <AfterSave {...{ api, site, proposal, publication }} />}
+          <Pages pages={pagesOf(site, drafts)} {...{ mistakes, mayEdit }} onOpen={(file) => setView({ name: 'page', file })} onNew={addPage} onRemove={removePage} />
+        </>
       )}
     </div>
   );

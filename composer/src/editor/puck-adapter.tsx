@@ -1,5 +1,5 @@
 // The only module that uses Puck: its config from the components of the team and the site, and the editor.
-import { type Config, type Field, type Fields, Puck, createUsePuck } from '@puckeditor/core';
+import { type Config, type Field, type Fields, Puck, Render, createUsePuck } from '@puckeditor/core';
 import { Component, type ComponentType, type ReactNode, useMemo, useState } from 'react';
 import type { Data } from '../core/map.js';
 import type { Json } from '../core/json.js';
@@ -203,6 +203,12 @@ export interface EditorProps extends ConfigOptions {
   /** The bar above, and the panel beside the fields. Both may use `useEditor`. */
   bar: ReactNode;
   panel: ReactNode;
+}
+
+/** A page without the editor. */
+export function RenderedPage({ data, components, shapes, overrides, Page }: ConfigOptions & { data: Data }): ReactNode {
+  const config = useMemo(() => configOf({ components, shapes, overrides, Page }), [components, shapes, overrides, Page]);
+  return <Render config={config} data={data as never} />;
 }
 
 /** The editor of one page. */

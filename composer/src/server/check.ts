@@ -1,13 +1,15 @@
+// The checks of paths, counts and sizes, for all storages.
 import { StorageError } from './errors.js';
 import { CHANGES_MAX, FILES_MAX, FILE_BYTES_MAX, MESSAGE_BYTES_MAX, PATH_BYTES_MAX, REVISION_CHARS_MAX, SITE_BYTES_MAX, USER_BYTES_MAX } from './limits.js';
 import type { Change, Save, User } from './storage.js';
 
 const TOP_FILE = /^(site|audiences|groups|queries)\.json$/;
 const IN_DIRECTORY = /^(routes|content|tests)\//;
-/** Control characters, the separator and the drives and streams of Windows. */
-const FORBIDDEN = /[\u0000-\u001f\u007f\\:]/;
+/** Control and invisible characters, the separator and the drives and streams of Windows, and halves of surrogate pairs. */
+const FORBIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\\:]/u;
+/** The short name that Windows gives `.git`. git refuses it in a tree. */
+const SHORT_GIT = /^git~\d+$/i;
 const ETAG = /^[0-9a-f]{64}$/;
-const CONTROL = /[\u0000-\u001f\u007f]/;
 
 /** Returns the number of bytes of a text in UTF-8. */
 export function byteLength(text: string): number {
@@ -19,6 +21,19 @@ export function isWellFormed(text: string): boolean {
   return !/[\ud800-\udfff]/u.test(text);
 }
 
+/** The bounds of a storage. */
+export interface Bounds {
+  files: number;
+  /** Bytes of all texts of a save. */
+  saveBytes: number;
+}
+const BOUNDS: Bounds = { files: FILES_MAX, saveBytes: SITE_BYTES_MAX };
+
+/** Returns whether files of a site can be at this path or below it. */
+export function isInSite(path: string): boolean {
+  return TOP_FILE.test(path) || IN_DIRECTORY.test(`${path}/`);
+}
+
 /** Returns whether files of a site can be in the directory with this path. */
 export function isSiteDirectory(path: string): boolean {
   return isSitePath(`${path}/a.json`);
@@ -27,23 +42,28 @@ export function isSiteDirectory(path: string): boolean {
 /** Returns whether this is the path of a file of a site: relative, with `/`, without hidden names. */
 export function isSitePath(path: string): boolean {
   const isInPlace = TOP_FILE.test(path) || (IN_DIRECTORY.test(path) && path.endsWith('.json'));
-  if (!isInPlace || FORBIDDEN.test(path) || !isWellFormed(path) || byteLength(path) > PATH_BYTES_MAX) return false;
+  if (!isInPlace || FORBIDDEN.test(path) || byteLength(path) > PATH_BYTES_MAX) return false;
   const names = path.split('/');
   // A directory `a.json` would take the place of a file.
-  return names.every((name, n) => name !== '' && !name.startsWith('.') && (n === names.length - 1 || !name.endsWith('.json')));
+  const isName = (name: string, n: number) => !SHORT_GIT.test(name) && (n === names.length - 1 || !name.endsWith('.json'));
+  return names.every((name, n) => name !== '' && !name.startsWith('.') && isName(name, n));
 }
 
 /** Checks a save before a storage looks at its files. */
-export function checkSave({ base, changes, message, author }: Save): void {
+export function checkSave({ base, changes, message, author }: Save, { saveBytes }: Bounds = BOUNDS): void {
   if (typeof base !== 'string' || base.length > REVISION_CHARS_MAX) throw invalid('The save has no revision as its base.');
   checkMessage(message);
-  checkUser(author);
+  authorOf(author);
   if (changes.length === 0) throw invalid('The save has no change.');
   if (changes.length > CHANGES_MAX) {
     throw new StorageError('too_many_changes', `The save has ${changes.length} changes, and at most ${CHANGES_MAX} are possible; save in parts.`);
   }
   changes.forEach(checkChange);
   if (new Set(changes.map((change) => change.path)).size < changes.length) throw invalid('The save has two changes of one file.');
+  const bytes = changes.reduce((sum, { text }) => sum + byteLength(text ?? ''), 0);
+  if (bytes > saveBytes) {
+    throw new StorageError('save_too_large', `The changed files have ${bytes} bytes, and at most ${saveBytes} are possible; save in parts.`);
+  }
 }
 
 function checkMessage(message: string): void {
@@ -54,13 +74,14 @@ function checkMessage(message: string): void {
   if (message.trim() === '' || message.includes('\0') || !isWellFormed(message)) throw invalid('The save has no message, or one with a NUL.');
 }
 
-/** Checks that the user can be the author of a commit. */
-function checkUser({ name, email }: User): void {
-  for (const text of [name, email]) {
-    const isUsable = isWellFormed(text) && !CONTROL.test(text) && byteLength(text) <= USER_BYTES_MAX;
-    // git removes these characters from the ends of a name, and refuses an empty one.
-    if (!isUsable || text.replace(/[\s.,:;<>"'\\]/g, '') === '') throw invalid('The author has no usable name or e-mail address.');
-  }
+/** Returns the user as the author of a commit: without the characters that git does not allow. */
+export function authorOf({ name, email }: User): User {
+  const clean = (text: string) => text.replace(/[\p{Cc}\p{Cs}<>\s]+/gu, ' ').trim();
+  const author = { name: clean(name), email: clean(email) };
+  // git removes these characters from the ends of a name, and refuses an empty one.
+  const isUsable = (text: string) => text.replace(/[\s.,:;"'\\]/g, '') !== '' && byteLength(text) <= USER_BYTES_MAX;
+  if (!isUsable(author.name) || !isUsable(author.email)) throw invalid('The author has no usable name or e-mail address.');
+  return author;
 }
 
 function checkChange({ path, text, etag }: Change): void {
@@ -78,8 +99,8 @@ export function checkFileBytes(path: string, bytes: number): void {
 }
 
 /** Checks the number and the bytes of all files of a site. */
-export function checkSiteSize(files: number, bytes: number): void {
-  if (files > FILES_MAX) throw new StorageError('too_many_files', `The site has ${files} files or more, and at most ${FILES_MAX} are possible.`);
+export function checkSiteSize(files: number, bytes: number, bounds: Bounds = BOUNDS): void {
+  if (files > bounds.files) throw new StorageError('too_many_files', `The site has ${files} files or more, and at most ${bounds.files} are possible.`);
   if (bytes > SITE_BYTES_MAX) {
     throw new StorageError('site_too_large', `The files of the site have ${bytes} bytes or more, and at most ${SITE_BYTES_MAX} are possible.`);
   }

@@ -1,22 +1,26 @@
 import { realpathSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { byteLength, checkSave, checkSiteSize } from './check.js';
+import { authorOf, byteLength, checkSave, checkSiteSize } from './check.js';
 import { StorageError } from './errors.js';
 import { type Git, openGit } from './git.js';
 import { ChangedByHand, type Edit, type Journal, apply, finish, readJournal, removeIfPresent, removeJournal } from './journal.js';
 import { LOCK_RETRY_MAX_MS, READINGS_MAX, SAVE_ATTEMPTS_MAX } from './limits.js';
 import { LOCK_NAME, readOwner, takeLock, withLock } from './lock.js';
 import { type SiteDirectory, hashOf, readSiteDirectory, revisionOf } from './site-directory.js';
-import type { Conflict, Save, Saved, SiteFile, Storage } from './storage.js';
+import type { Publisher } from './publisher.js';
+import type { Conflict, Published, Save, Saved, SiteFile, Storage } from './storage.js';
 
 export interface FileStorageOptions {
   /** The site directory, which exists. */
   directory: string;
   /** Commits each save. The directory is in a git work tree. Default: false. */
   commit?: boolean;
-  /** Publishes the files, which do not change meanwhile: for example with `parallax compile`. Saves wait until it ends. */
-  publish?: (revision: string) => Promise<{ url?: string; status: string }>;
+  /**
+   * Publishes the files, which do not change meanwhile: `publishWithProgram`, `publishToSource`, or a function of the team. Saves wait
+   * until it ends.
+   */
+  publish?: Publisher | ((revision: string) => Promise<Published>);
 }
 
 /**
@@ -29,11 +33,13 @@ export function fileStorage({ directory, commit = false, publish }: FileStorageO
   const git = openGit(directory);
   if (commit && !git) throw new Error(`${directory} is not in a git work tree, which 'commit' needs.`);
   const context: Context = { directory, git, commits: commit };
+  const publisher = typeof publish === 'function' ? { publish: ({ revision }: { revision: string }) => publish(revision) } : publish;
   return {
     list: () => guard(() => list(context)),
     save: (save) => guard(() => saveFiles(context, save)),
     ...(git && { history: (limit) => guard(() => git.history(limit)), at: (revision) => guard(() => git.at(revision)) }),
-    ...(publish && { publish: (revision) => guard(() => publishFiles(context, revision, publish)) }),
+    ...(publisher && { publish: (revision) => guard(() => publishFiles(context, revision, publisher)) }),
+    ...versionsOf(context, publisher),
   };
 }
 
@@ -86,13 +92,27 @@ async function saveFiles(context: Context, save: Save): Promise<Saved | Conflict
   });
 }
 
-async function publishFiles(context: Context, revision: string, publish: NonNullable<FileStorageOptions['publish']>): Promise<{ url?: string; status: string }> {
+async function publishFiles(context: Context, revision: string, publisher: Publisher): Promise<Published> {
   const root = rootOf(context);
   return withLock(root, 'publish', async () => {
     const { files } = await readLocked(context, root);
     if (revisionOf(files) !== revision) throw new StorageError('revision_changed', 'The files have changed since this revision; look at them, and publish again.');
-    return publish(revision);
+    return publisher.publish({ revision, files });
   });
+}
+
+/** Returns the operations on published versions, if the publisher has them. */
+function versionsOf(context: Context, publisher: Publisher | undefined): Pick<Storage, 'versions' | 'rollback'> {
+  const { versions, rollback } = publisher ?? {};
+  if (!versions || !rollback) return {};
+  return {
+    versions: () => guard(async () => versions((await list(context)).files)),
+    rollback: (version, newest) =>
+      guard(() => {
+        const root = rootOf(context);
+        return withLock(root, 'publish', async () => rollback(Object.fromEntries((await readLocked(context, root)).files), version, newest));
+      }),
+  };
 }
 
 /** Returns the present states of the files whose ETags differ, or null. */
@@ -115,9 +135,10 @@ async function write({ git, commits }: Context, root: string, site: SiteDirector
   const needed = edits.filter((edit) => edit.old !== edit.next);
   const paths = needed.map((edit) => edit.path);
   if (needed.length > 0) {
-    apply(root, needed, git && commits ? { message, author } : null);
+    const by = authorOf(author);
+    apply(root, needed, git && commits ? { message, author: by } : null);
     try {
-      if (git && commits) await git.commit(paths, message, author);
+      if (git && commits) await git.commit(paths, message, by);
     } catch (error) {
       throw revert(root, needed, site, error);
     }

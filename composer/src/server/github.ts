@@ -1,13 +1,12 @@
-import { listAt, shaAt, textAt, valueAt } from './github/answers.js';
+import { authorOf, byteLength, checkSave } from './check.js';
+import { StorageError } from './errors.js';
+import { listAt, shaAt, textAt, urlAt, valueAt } from './github/answers.js';
 import { CALL_MS, type Call, createApi } from './github/api.js';
-import { byteLength, checkSave, checkSiteSize, gitUser } from './github/checks.js';
 import { GitHubError } from './github/errors.js';
 import { createProposals } from './github/proposals.js';
-import { COMMITS_MAX, type Entry, type Head, createRepository, isFile, siteFiles, unlessMissing } from './github/repository.js';
-import type { Change, Conflict, Revision, Save, Saved, SiteFile, Storage } from './storage.js';
-
-/** Revisions of one answer about the history. */
-export const HISTORY_MAX = 200;
+import { BOUNDS, COMMITS_MAX, type Entry, type Head, checkEntries, createRepository, isFile, siteFiles, unlessMissing } from './github/repository.js';
+import { HISTORY_MAX } from './limits.js';
+import type { Change, Conflict, Published, Revision, Save, Saved, SiteFile, Storage } from './storage.js';
 
 export interface GitHubOptions {
   /** `owner/name`. */
@@ -40,7 +39,7 @@ export function githubStorage(options: GitHubOptions): Storage {
   async function entriesOf(call: Call, head: Head): Promise<Map<string, Entry>> {
     const entries = await reader.entries(call, head.tree);
     if (entries) return entries;
-    throw new GitHubError('no_directory', `The branch ${head.branch} has no directory ${directory}. Check the option "directory".`);
+    throw new StorageError('no_directory', `The branch ${head.branch} has no directory ${directory}. Check the option "directory".`);
   }
 
   function list() {
@@ -58,7 +57,7 @@ export function githubStorage(options: GitHubOptions): Storage {
   }
 
   async function save(save: Save): Promise<Saved | Conflict> {
-    checkSave(save);
+    checkSave(save, BOUNDS);
     const earlier = await proposals.resume(save);
     if (earlier) return earlier;
     return api(CALL_MS, async (call) => {
@@ -84,7 +83,7 @@ export function githubStorage(options: GitHubOptions): Storage {
     });
     const written = await call.request('POST', { path: '/git/trees', body: { base_tree: head.tree, tree }, isRepeatable: true });
     // Without a committer GitHub takes the author, with the same date.
-    const by = { ...gitUser(author), date: `${new Date(now()).toISOString().slice(0, 19)}Z` };
+    const by = { ...authorOf(author), date: `${new Date(now()).toISOString().slice(0, 19)}Z` };
     const body = { message, tree: shaAt(written, 'sha'), parents: [head.commit], author: by };
     return shaAt(await call.request('POST', { path: '/git/commits', body, isRepeatable: true }), 'sha');
   }
@@ -110,13 +109,26 @@ export function githubStorage(options: GitHubOptions): Storage {
     return api(CALL_MS, async (call) => {
       const isHash = /^[0-9a-f]{40}$/.test(revision);
       const found = isHash ? await unlessMissing(call.request('GET', { path: `/git/commits/${revision}` })) : null;
-      if (!found) throw new GitHubError('revision_not_found', `The repository has no revision ${JSON.stringify(revision.slice(0, 60))}.`);
+      if (!found) throw new StorageError('revision_not_found', `The repository has no revision ${JSON.stringify(revision.slice(0, 60))}.`);
       const entries = await reader.entries(call, shaAt(found, 'tree', 'sha'));
       return entries ? reader.files(call, siteFiles(entries)) : {};
     });
   }
 
-  return { list, save, history, at };
+  /** Says where the CI of the team publishes: the pull request of the revision, or the commit. */
+  function publish(revision: string): Promise<Published> {
+    return api(CALL_MS, async (call) => {
+      const pulls = listAt(await call.request('GET', { path: `/pulls?state=open&per_page=${COMMITS_MAX}` }));
+      const pull = pulls.find((one) => textAt(one, 'head', 'sha') === revision);
+      if (pull) return { status: 'Your CI publishes these changes after the merge of the proposal.', url: urlAt(pull, 'html_url') };
+      const { branch, commit } = await reader.head(call);
+      if (commit !== revision) throw new StorageError('revision_changed', 'The files have changed since this revision; look at them, and publish again.');
+      const [present] = listAt(await call.request('GET', { path: `/commits?sha=${commit}&per_page=1` }));
+      return { status: `Your CI publishes the branch ${branch} after each merge.`, url: urlAt(present, 'html_url') };
+    });
+  }
+
+  return { list, save, history, at, publish };
 }
 
 function checked({ repository, directory = '', branch, apiUrl = 'https://api.github.com' }: GitHubOptions) {
@@ -140,11 +152,11 @@ function checked({ repository, directory = '', branch, apiUrl = 'https://api.git
 function checkPlaces(entries: Map<string, Entry>, changes: Change[]): void {
   for (const { path } of changes) {
     const present = entries.get(path);
-    if (present && !isFile(present)) throw new GitHubError('not_a_file', `${path} is no regular file in the repository.`);
+    if (present && !isFile(present)) throw new StorageError('not_a_file', `${path} is no regular file in the repository.`);
     const names = path.split('/');
     const above = names.slice(1).map((_, n) => names.slice(0, n + 1).join('/'));
     const file = above.find((place) => entries.has(place) && entries.get(place)!.type !== 'tree');
-    if (file) throw new GitHubError('not_a_file', `${path} cannot exist, because ${file} is no directory in the repository.`);
+    if (file) throw new StorageError('not_a_file', `${path} cannot exist, because ${file} is no directory in the repository.`);
   }
 }
 
@@ -155,7 +167,7 @@ function checkSizeAfter(entries: Map<string, Entry>, changes: Change[]): void {
     if (text === null) bytes.delete(path);
     else bytes.set(path, byteLength(text));
   }
-  checkSiteSize([...bytes.values()]);
+  checkEntries([...bytes.values()]);
 }
 
 function revisionOf(commit: unknown): Revision {

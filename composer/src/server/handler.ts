@@ -1,13 +1,18 @@
 import { createHash } from 'node:crypto';
 import { type AdminSettings, type AskAdmin, adminClient } from './admin.js';
+import { authorOf } from './check.js';
 import { explain, pick, readQuestion } from './explain.js';
 import { Members, readBody } from './json-body.js';
 import { BODY_BYTES_MAX, HISTORY_MAX, SAVE_BODY_BYTES_MAX } from './limits.js';
+import { type ReadPreview, checkPreviewSecret, expiryOf, lastingRevision, pageOf, previewReader, readPreviewRequest, signPreview, verifyPreview } from './preview.js';
 import { Problem, isRefusal, problemOf } from './problem.js';
 import type { Change, Storage, User } from './storage.js';
 
 /** `visitors`: explanations for real visitors. No role includes another one. */
 export type Role = 'view' | 'edit' | 'publish' | 'visitors';
+
+/** A part of the editor that not every composer has. */
+export type Feature = 'publish' | 'versions' | 'history' | 'preview';
 
 export interface Session {
   user: User;
@@ -22,6 +27,10 @@ export interface HandlerOptions {
   origin?: string;
   /** The server that counts audiences and explains decisions. */
   parallax?: AdminSettings;
+  /** Signs the links to previews: a random text of at least 32 characters. Without it the editor offers no link. */
+  previewSecret?: string;
+  /** The time in milliseconds since 1970, for the links to previews. Default: `Date.now`. */
+  now?: () => number;
   /** Receives errors whose clients get a 500 without details. Default: `console.error`. */
   onError?(error: unknown): void;
 }
@@ -48,6 +57,10 @@ const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
   ['site', { method: 'GET', role: 'view', answer: answerSite }],
   ['save', { method: 'POST', role: 'edit', answer: answerSave }],
   ['publish', { method: 'POST', role: 'publish', answer: answerPublish }],
+  ['versions', { method: 'GET', role: 'view', answer: answerVersions }],
+  ['rollback', { method: 'POST', role: 'publish', answer: answerRollback }],
+  // A link opens a page for people without a session, so a person who may only look cannot make one.
+  ['preview', { method: 'POST', role: 'edit', answer: answerPreviewLink }],
   ['history', { method: 'GET', role: 'view', answer: answerHistory }],
   ['history/REVISION', { method: 'GET', role: 'view', answer: answerRevision }],
   ['sizes', { method: 'GET', role: 'view', answer: answerSizes }],
@@ -55,8 +68,8 @@ const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
 ]);
 
 /**
- * Returns the handler of the requests of the editor, for the last segments of any path: `site`, `save`, `publish`, `history`,
- * `history/REVISION`, `sizes` and `explain`. Throws if the options cannot be used.
+ * Returns the handler of the requests of the editor, for the last segments of any path: `site`, `save`, `publish`, `versions`, `rollback`,
+ * `preview`, `history`, `history/REVISION`, `sizes` and `explain`. Throws if the options cannot be used.
  */
 export function composerHandler(options: HandlerOptions): (request: Request) => Promise<Response> {
   if (typeof options.authorize !== 'function') throw new TypeError("'authorize' is missing: without it everybody could change the site.");
@@ -64,12 +77,14 @@ export function composerHandler(options: HandlerOptions): (request: Request) => 
   if (options.origin !== undefined && new URL(options.origin).origin !== options.origin) {
     throw new TypeError(`'origin' must be an origin such as https://www.example.com, without a path and a slash at its end.`);
   }
+  if (options.previewSecret !== undefined) checkPreviewSecret(options.previewSecret);
   const ask = options.parallax && adminClient(options.parallax);
+  const read = previewReader(options.storage, options.now ?? Date.now);
   const report = options.onError ?? ((error: unknown) => console.error('composer:', error));
 
   return async (request) => {
     try {
-      return await handle(options, ask, request);
+      return await handle(options, ask, read, request);
     } catch (error) {
       const problem = isRefusal(error) ? problemOf(error) : error;
       if (problem instanceof Problem && problem.status !== 500) return problem.toResponse();
@@ -79,12 +94,14 @@ export function composerHandler(options: HandlerOptions): (request: Request) => 
   };
 }
 
-async function handle(options: HandlerOptions, ask: AskAdmin | undefined, request: Request): Promise<Response> {
+async function handle(options: HandlerOptions, ask: AskAdmin | undefined, read: ReadPreview, request: Request): Promise<Response> {
   const { pathname, origin } = new URL(request.url);
   const { route, revision } = findRoute(pathname);
+  if (route?.answer === answerPreviewLink && request.method === 'GET') return answerPreview(options, read, request);
   if (!route) throw new Problem(404, 'unknown_endpoint', 'The composer has no such endpoint.');
   if (request.method !== route.method) {
-    throw new Problem(405, 'method_not_allowed', `${request.method.slice(0, 20)} is not supported here; use ${route.method}.`, { headers: { allow: route.method } });
+    const allow = route.answer === answerPreviewLink ? 'GET, POST' : route.method;
+    throw new Problem(405, 'method_not_allowed', `${request.method.slice(0, 20)} is not supported here; use ${allow}.`, { headers: { allow } });
   }
   checkOrigin(request, options.origin ?? origin);
   const session = await options.authorize(request);
@@ -120,7 +137,7 @@ function checkRole(roles: Role[], role: Role): void {
 async function answerSite({ options, request, session }: Context): Promise<Response> {
   const site = await options.storage.list();
   const { user, roles } = session;
-  const rights = { user: { name: user.name, email: user.email }, roles };
+  const rights = { user: { name: user.name, email: user.email }, roles, features: featuresOf(options) };
   const etag = `"${createHash('sha256').update(JSON.stringify([site.revision, rights])).digest('hex')}"`;
   const headers = { etag, 'cache-control': 'private, no-cache' };
   const known = (request.headers.get('if-none-match') ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''));
@@ -145,6 +162,51 @@ async function answerPublish({ options, request }: Context): Promise<Response> {
   if (!storage.publish) throw notAvailable('publications');
   const revision = new Members(await readBody(request, BODY_BYTES_MAX), ['revision']).text('revision');
   return json(await storage.publish(revision));
+}
+
+async function answerVersions({ options }: Context): Promise<Response> {
+  const { storage } = options;
+  if (!storage.versions) throw notAvailable('published versions');
+  return json({ versions: await storage.versions() });
+}
+
+async function answerRollback({ options, request }: Context): Promise<Response> {
+  const { storage } = options;
+  if (!storage.rollback) throw notAvailable('published versions');
+  const members = new Members(await readBody(request, BODY_BYTES_MAX), ['version', 'newest']);
+  return json(await storage.rollback(members.text('version'), members.text('newest')));
+}
+
+/** Answers with a link, relative to the page with the editor. The token is in its fragment, which no server sees. */
+async function answerPreviewLink({ options, request, session }: Context): Promise<Response> {
+  const { storage, previewSecret, now = Date.now } = options;
+  if (previewSecret === undefined) throw notAvailable('previews');
+  const { revision, page, days } = readPreviewRequest(await readBody(request, BODY_BYTES_MAX));
+  const lasting = await lastingRevision(storage, revision);
+  pageOf(lasting.files, page);
+  const expiry = expiryOf(now(), days);
+  const token = signPreview(previewSecret, { revision: lasting.revision, page, by: authorOf(session.user).name }, expiry);
+  return json({ url: `#preview=${token}`, expires: new Date(expiry * 1000).toISOString() });
+}
+
+/** Answers a person who has a link, with or without a session. The token is in a header, because proxies log URLs. */
+async function answerPreview({ previewSecret, now = Date.now }: HandlerOptions, read: ReadPreview, request: Request): Promise<Response> {
+  if (request.headers.get('sec-fetch-site') === 'cross-site') throw new Problem(403, 'origin_not_allowed', 'Pages of other sites may not use the composer.');
+  if (previewSecret === undefined) throw notAvailable('previews');
+  if (new URL(request.url).search !== '') throw new Problem(400, 'token_in_url', 'The token of a preview belongs into the header x-preview. Its link is in logs now; ask for a new one.');
+  const { expiry, ...preview } = verifyPreview(previewSecret, request.headers.get('x-preview'), now());
+  return json({ page: preview.page, ...(await read(preview)), by: preview.by, expires: new Date(expiry * 1000).toISOString() });
+}
+
+/** Returns the parts of the editor that the storage and the options allow. */
+function featuresOf({ storage, previewSecret }: HandlerOptions): Feature[] {
+  const has: Record<Feature, boolean> = {
+    publish: storage.publish !== undefined,
+    versions: storage.versions !== undefined,
+    history: storage.history !== undefined,
+    preview: previewSecret !== undefined,
+  };
+  return (Object.keys(has) as Feature[]).filter((feature) => has[feature]);
 }
 
 async function answerHistory({ options }: Context): Promise<Response> {
@@ -191,5 +253,5 @@ function notAvailable(what: string): Problem {
 }
 
 function json(value: unknown, headers: Record<string, string> = { 'cache-control': 'no-store' }): Response {
-  return new Response(JSON.stringify(value), { headers: { 'content-type': 'application/json', 'x-content-type-options': 'nosniff', ...headers } });
+  return new Response(JSON.stringify(value), { headers: { 'content-type': 'application/json', 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer', ...headers } });
 }

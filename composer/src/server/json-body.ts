@@ -44,6 +44,12 @@ export class Members {
     return value === undefined || typeof value === 'string' ? value : this.refuse(name, 'a string');
   }
 
+  /** Returns undefined for a missing member. */
+  optionalNumber(name: string): number | undefined {
+    const value = this.values.get(name);
+    return value === undefined || typeof value === 'number' ? value : this.refuse(name, 'a number');
+  }
+
   textOrNull(name: string): string | null {
     return this.values.get(name) === null ? null : this.text(name);
   }

@@ -8,7 +8,7 @@ export const FILES_MAX = 10_000;
 export const SITE_BYTES_MAX = 64 << 20;
 /** Changes of one save. An experiment over all its pages is one save. */
 export const CHANGES_MAX = 500;
-/** Bytes of the message of a save. It is a message of a commit, which people read. */
+/** Bytes of the message of a save. It is a message of a commit, which people read. GitHub allows 65,536 characters for the text of a pull request. */
 export const MESSAGE_BYTES_MAX = 4_096;
 /** Bytes of a path. Below the limit of Windows for a path, with space for a site directory. */
 export const PATH_BYTES_MAX = 200;
@@ -16,6 +16,11 @@ export const PATH_BYTES_MAX = 200;
 export const USER_BYTES_MAX = 256;
 /** Characters of a revision. A SHA-256 in hex has 64. */
 export const REVISION_CHARS_MAX = 128;
+
+/** Files of a site on GitHub. The first listing needs a request for each, of the 5,000 that GitHub allows in an hour. */
+export const GITHUB_FILES_MAX = 2_000;
+/** Bytes of all texts of a save on GitHub. They are one request, for which GitHub takes at most 10 s. */
+export const GITHUB_SAVE_BYTES_MAX = 8 << 20;
 
 /** Files that a listing reads at the same time. Node reads files in four threads. */
 export const READS_MAX = 8;
@@ -38,6 +43,31 @@ export const GIT_MS = 60_000;
 export const GIT_BYTES_MAX = SITE_BYTES_MAX + (16 << 20);
 /** Revisions of one answer about the history. */
 export const HISTORY_MAX = 200;
+
+/** Deadline of one run of the program for a publication. A large site compiles in a few seconds. */
+export const PROGRAM_MS = 60_000;
+/** Bytes of the output of one run that are kept. The 100 mistakes of `lint --format json` have less than half of this. */
+export const PROGRAM_OUTPUT_BYTES_MAX = 1 << 20;
+/** Published versions of one list. `compile` keeps five of a site. */
+export const VERSIONS_MAX = 20;
+/** Mistakes of one refused publication: as many as `lint --format json` lists. */
+export const MISTAKES_MAX = 100;
+/** Age at which the copy of a site that a killed publication left is removed. No run takes this long. */
+export const COPY_LEFT_MS = 3_600_000;
+
+/** Characters of the secret of the links to previews. A random one of this length cannot be guessed. */
+export const PREVIEW_SECRET_CHARS_MIN = 32;
+/** Days for which a link to a preview is valid: without a choice as those of the SDK, and at most. */
+export const PREVIEW_DAYS_DEFAULT = 7;
+export const PREVIEW_DAYS_MAX = 30;
+/** Characters of a token. A path and a name of the largest size have less than half of this in base64url. */
+export const PREVIEW_TOKEN_CHARS_MAX = 2_048;
+
+/** Time for which the page of a link is kept, so that a person with a link cannot use up the requests that GitHub allows in an hour. */
+export const PREVIEW_KEPT_MS = 60_000;
+/** Pages of links that are kept, and the characters of one. At the limit the oldest is dropped. A longer page is read each time. */
+export const PREVIEWS_KEPT_MAX = 20;
+export const PREVIEW_KEPT_CHARS_MAX = 1 << 20;
 
 /** Bytes of the body of a save: all files of a site in JSON, which escapes quotes and ends of lines. */
 export const SAVE_BODY_BYTES_MAX = 2 * SITE_BYTES_MAX;

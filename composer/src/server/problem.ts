@@ -14,7 +14,7 @@ export class Problem extends Error {
 
   toResponse(): Response {
     const body = JSON.stringify({ code: this.code, detail: this.detail, status: this.status, ...this.more.members });
-    const headers = { 'content-type': 'application/problem+json', 'cache-control': 'no-store', 'x-content-type-options': 'nosniff', ...this.more.headers };
+    const headers = { 'content-type': 'application/problem+json', 'cache-control': 'no-store', 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer', ...this.more.headers };
     return new Response(body, { status: this.status, headers });
   }
 }
@@ -42,6 +42,12 @@ const STATUS: Record<StorageErrorCode | GitHubErrorCode, number> = {
   recovery_conflict: 500,
   git_failed: 500,
   storage_failed: 500,
+  site_invalid: 422,
+  publish_failed: 500,
+  publish_timeout: 504,
+  source_unreachable: 502,
+  version_not_found: 404,
+  versions_changed: 409,
   save_too_large: 413,
   rate_limited: 503,
   request_limit: 503,
@@ -65,12 +71,15 @@ const STATUS: Record<StorageErrorCode | GitHubErrorCode, number> = {
 const RETRY_S = 2;
 
 /** Returns whether the error is a refusal of a storage, whose message is for the people who edit. */
-export const isRefusal = (error: unknown): error is StorageError | GitHubError => error instanceof StorageError || error instanceof GitHubError;
+export const isRefusal = (error: unknown): error is StorageError => error instanceof StorageError;
 
 /** Returns the problem of a storage's refusal. */
-export function problemOf(error: StorageError | GitHubError): Problem {
+export function problemOf(error: StorageError): Problem {
   const status = STATUS[error.code];
   const retryAt = error instanceof GitHubError ? error.retryAt : undefined;
   const seconds = retryAt === undefined ? RETRY_S : Math.max(1, Math.ceil((retryAt - Date.now()) / 1000));
-  return new Problem(status, error.code, error.message, status === 503 ? { headers: { 'retry-after': `${seconds}` } } : {});
+  return new Problem(status, error.code, error.message, {
+    ...(status === 503 && { headers: { 'retry-after': `${seconds}` } }),
+    ...(error.mistakes && { members: { errors: error.mistakes } }),
+  });
 }

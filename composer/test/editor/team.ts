@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type Plugin, build } from 'esbuild';
 import { type Browser, chromium } from 'playwright-core';
-import { type Role, composerHandler, fileStorage } from '../../src/server/index.js';
+import { type Publisher, type Role, composerHandler, fileStorage } from '../../src/server/index.js';
 import { ENVIRONMENT } from '../server/site.js';
 
 const COMPOSER = process.env.PARALLAX_COMPOSER!;
@@ -71,10 +71,12 @@ export interface Team {
 export interface TeamOptions {
   hasGit?: boolean;
   hasServer?: boolean;
+  publish?: Publisher;
+  previewSecret?: string;
 }
 
 /** Starts the app on a copy of the demo site. */
-export async function startTeam(page: Awaited<ReturnType<typeof bundle>>, { hasGit = false, hasServer = false }: TeamOptions = {}): Promise<Team> {
+export async function startTeam(page: Awaited<ReturnType<typeof bundle>>, { hasGit = false, hasServer = false, publish, previewSecret }: TeamOptions = {}): Promise<Team> {
   const directory = mkdtempSync(path.join(tmpdir(), 'parallax-site-'));
   cpSync(path.join(ROOT, 'snapshots/demo'), directory, { recursive: true });
   const team = { directory, roles: ['view', 'edit', 'publish'], user: { name: 'Ada', email: 'ada@example.com' }, others: [] } as unknown as Team;
@@ -85,7 +87,7 @@ export async function startTeam(page: Awaited<ReturnType<typeof bundle>>, { hasG
     git('commit', '-q', '-m', 'The first site');
   }
   const parallax = hasServer ? await startServer(directory) : undefined;
-  const handler = composerHandler({ storage: fileStorage({ directory, commit: hasGit }), parallax, authorize: async () => ({ user: team.user, roles: team.roles }) });
+  const handler = composerHandler({ storage: fileStorage({ directory, commit: hasGit, publish }), parallax, previewSecret, authorize: async () => team.user && { user: team.user, roles: team.roles } });
   const files: Record<string, [string, string | Buffer]> = {
     '/': ['text/html', '<!doctype html><html lang="en"><head><title>Composer</title><link rel="stylesheet" href="/page.css"></head><body><div id="composer"></div><script type="module" src="/page.js"></script></body></html>'],
     '/page.js': ['text/javascript', page.script],

@@ -21,7 +21,7 @@ test('a site of 2,000 files is listed and saved, and one more is an error', asyn
   // A removal makes room.
   assert.equal((await storage.save(saveOf(added, change('tests/front.json', null, '[]')))).kind, 'saved');
   fill(2_001);
-  assert.match((await failure(storage.list())).message, /has 2001 files, and at most 2000/);
+  assert.match((await failure(storage.list())).message, /has 2001 files or more, and at most 2000/);
   assertConsistent(github);
   github.stop();
 });
@@ -72,7 +72,7 @@ test('a site of 64 MiB is listed and saved, and a larger one is an error', async
   await storage.list();
   assert.equal((await failure(storage.save(saveOf(longer)))).code, 'site_too_large');
   fill(1);
-  assert.match((await failure(storage.list())).message, /have 67108865 bytes, and at most 67108864/);
+  assert.match((await failure(storage.list())).message, /have 67108865 bytes or more, and at most 67108864/);
   github.stop();
 });
 

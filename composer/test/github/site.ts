@@ -1,8 +1,8 @@
 // A small site for the tests of the storage, and helpers around it.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import type { Change, Save, Storage } from '../../src/server/index.js';
-import { GitHubError, type GitHubOptions, githubStorage } from '../../src/server/index.js';
+import type { Change, GitHubError, Save, Storage } from '../../src/server/index.js';
+import { StorageError, type GitHubOptions, githubStorage } from '../../src/server/index.js';
 import { FakeGitHub, NAME, TOKEN } from './fake-github.js';
 
 export const NOW = Date.parse('2026-01-05T10:20:30.456Z');
@@ -51,9 +51,9 @@ export async function failure(promise: Promise<unknown>): Promise<GitHubError> {
     (value) => assert.fail(`no error but ${JSON.stringify(value).slice(0, 200)}`),
     (reason) => reason,
   );
-  assert.ok(error instanceof GitHubError, String(error?.stack));
+  assert.ok(error instanceof StorageError, String(error?.stack));
   assert.ok(!JSON.stringify([error.message, error.stack, error, String((error as Error).cause)]).includes(TOKEN), 'no token in the error');
-  return error;
+  return error as GitHubError;
 }
 
 /** Asserts that the repository is valid, and that each branch of the composer has a pull request that is open or merged. */

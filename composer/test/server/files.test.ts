@@ -5,7 +5,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { StorageError } from '../../src/server/errors.js';
 import { fileStorage } from '../../src/server/files.js';
-import { CHANGES_MAX, FILES_MAX, FILE_BYTES_MAX, MESSAGE_BYTES_MAX, PATH_BYTES_MAX, SITE_BYTES_MAX } from '../../src/server/limits.js';
+import { CHANGES_MAX, FILES_MAX, FILE_BYTES_MAX, MESSAGE_BYTES_MAX, PATH_BYTES_MAX, SITE_BYTES_MAX, USER_BYTES_MAX } from '../../src/server/limits.js';
 import { FIVE, SMALL, after, change, ended, etagOf, page, parallax, saveOf, script, smallSite, temporaryDirectory, tree, write } from './site.js';
 
 const hasCode = (code: string) => (error: unknown) => {
@@ -71,7 +71,7 @@ test('hostile paths are refused', async () => {
   const paths = [
     '', '.', '..', '/etc/x.json', '../x.json', 'routes/../../x.json', 'routes/../site.json', 'routes/./a.json', 'routes//a.json', 'routes/', 'routes/a', 'routes\\a.json',
     'routes/..\\x.json', 'routes/a\0.json', 'C:/x.json', 'routes/C:/x.json', 'routes/a.json:x.json', 'routes/.a.json', 'routes/.git/a.json', '.parallax-journal', 'package.json', 'other/a.json',
-    'routes/a.json/b.json', 'routes/\ud800.json', 'routes/a\n.json', '__proto__', 'constructor.json', 'Routes/a.json', 'site.json/', `routes/${'a'.repeat(PATH_BYTES_MAX)}.json`,
+    'routes/a.json/b.json', 'routes/\ud800.json', 'routes/a\n.json', 'routes/a\u200bb.json', 'routes/git~1/a.json', '__proto__', 'constructor.json', 'Routes/a.json', 'site.json/', `routes/${'a'.repeat(PATH_BYTES_MAX)}.json`,
   ];
   for (const name of paths) await assert.rejects(storage.save(saveOf(change(name, '{}', null))), hasCode('invalid_path'), JSON.stringify(name));
   for (const name of ['routes/__proto__.json', 'routes/[city].json', 'routes/äöü.json', 'routes/a b.json']) {
@@ -92,7 +92,7 @@ test('a save with another fault is refused', async () => {
   await refused({ message: ' \n' });
   await refused({ message: 'a\0b' });
   await refused({ base: 'a'.repeat(200) });
-  for (const name of ['', ' ', '<>', 'a\nb', 'a'.repeat(300)]) await refused({ author: { name, email: 'a@example.com' } });
+  for (const name of ['', ' ', '<>', '\n', 'a'.repeat(USER_BYTES_MAX + 1)]) await refused({ author: { name, email: 'a@example.com' } });
 });
 
 test('nothing is read or written through a link that leads outside', async () => {

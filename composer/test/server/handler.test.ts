@@ -13,17 +13,21 @@ import { AUTHOR, FIVE, SMALL, change, etagOf, saveOf, smallSite } from './site.j
 const ORIGIN = 'https://www.example.com';
 const REVISION = 'a'.repeat(40);
 const TOKEN = 'pxt_a-secret-token';
+const SECRET = 'a secret of the previews, for tests';
 const ROLES: Role[] = ['view', 'edit', 'publish', 'visitors'];
 
 /** A storage with all operations and no files of its own. */
 function storageWithAll(more: Partial<Storage> = {}): Storage {
-  const text = SMALL['site.json']!;
+  const [text, index] = [SMALL['site.json']!, SMALL['routes/index.json']!];
+  const files = { 'site.json': { text, etag: etagOf(text) }, 'routes/index.json': { text: index, etag: etagOf(index) } };
   return {
-    list: async () => ({ revision: REVISION, files: { 'site.json': { text, etag: etagOf(text) } } }),
+    list: async () => ({ revision: REVISION, files }),
     save: async () => ({ kind: 'saved', revision: REVISION }),
     history: async () => [{ revision: REVISION, message: 'm', author: 'a', at: '2026-01-01T00:00:00Z' }],
-    at: async () => ({ 'site.json': { text, etag: etagOf(text) } }),
+    at: async () => files,
     publish: async () => ({ status: 'published' }),
+    versions: async () => [{ version: '2', at: null, isServed: true }],
+    rollback: async () => ({ status: 'published again' }),
     ...more,
   };
 }
@@ -58,7 +62,7 @@ const DECISION = {
 };
 
 function handlerOf(roles: Role[], more: Partial<HandlerOptions> = {}): (request: Request) => Promise<Response> {
-  return composerHandler({ storage: storageWithAll(), authorize: async () => ({ user: AUTHOR, roles }), onError: () => {}, ...more });
+  return composerHandler({ storage: storageWithAll(), authorize: async () => ({ user: AUTHOR, roles }), onError: () => {}, previewSecret: SECRET, ...more });
 }
 
 const get = (path: string, headers: Record<string, string> = {}) => new Request(`${ORIGIN}/api/composer/${path}`, { headers });
@@ -91,6 +95,9 @@ const REQUESTS: [name: string, request: () => Request, roles: Role[]][] = [
   ['site', () => get('site'), ['view']],
   ['save', () => post('save', SAVE), ['edit']],
   ['publish', () => post('publish', { revision: REVISION }), ['publish']],
+  ['versions', () => get('versions'), ['view']],
+  ['rollback', () => post('rollback', { version: '1', newest: '2' }), ['publish']],
+  ['preview', () => post('preview', { revision: REVISION, page: 'routes/index.json' }), ['edit']],
   ['history', () => get('history'), ['view']],
   ['history/REVISION', () => get(`history/${REVISION}`), ['view']],
   ['sizes', () => get('sizes'), ['view']],
@@ -116,7 +123,7 @@ test('each route needs its roles, and only these', async (t) => {
 test('a request without a role reaches neither the storage nor the server', async (t) => {
   const admin = await adminAddress(t, { status: 200, body: '{}' });
   const touched = async (): Promise<never> => assert.fail('the storage was touched');
-  const storage: Storage = { list: touched, save: touched, history: touched, at: touched, publish: touched };
+  const storage: Storage = { list: touched, save: touched, history: touched, at: touched, publish: touched, versions: touched, rollback: touched };
   for (const [, request] of REQUESTS) await answerOf(handlerOf([], { storage, parallax: { adminUrl: admin.url, token: TOKEN } })(request()));
   assert.equal(admin.requests.length, 0);
 });
@@ -216,7 +223,7 @@ test('the site has its files, the user and the roles, and an ETag of all of them
   assert.equal(first.headers.get('cache-control'), 'private, no-cache');
   const etag = first.headers.get('etag')!;
   const body = (await first.json()) as any;
-  assert.deepEqual(body, { ...(await storage.list()), user: AUTHOR, roles: ['view', 'edit'] });
+  assert.deepEqual(body, { ...(await storage.list()), user: AUTHOR, roles: ['view', 'edit'], features: ['preview'] });
   for (const known of [etag, `W/${etag}`, `"x", ${etag}`, '*']) {
     const second = await handler(get('site', { 'if-none-match': known }));
     assert.deepEqual([second.status, await second.text(), second.headers.get('etag')], [304, '', etag], known);
@@ -306,7 +313,7 @@ test('bodies are bounded, also without a content length', async () => {
 
 test('a request that the storage or the configuration cannot answer is a 404', async () => {
   const { list, save } = storageWithAll();
-  const handler = handlerOf(ROLES, { storage: { list, save } });
+  const handler = handlerOf(ROLES, { storage: { list, save }, previewSecret: undefined });
   for (const [name, request] of REQUESTS) {
     const expected = ['site', 'save'].includes(name) ? [200, undefined] : [404, 'not_available'];
     assert.deepEqual((({ status, code }) => [status, code])(await answerOf(handler(request()))), expected, name);

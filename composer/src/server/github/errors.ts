@@ -1,13 +1,8 @@
-/** The reason of a failure, for code that handles it. */
+import { StorageError } from '../errors.js';
+
+/** The reasons of failures that only GitHub has. */
 export type GitHubErrorCode =
   | 'bad_option'
-  | 'invalid_path' // a path that no file of a site has
-  | 'invalid_save' // another fault of a save
-  | 'file_too_large' | 'too_many_files' | 'site_too_large' | 'too_many_changes' | 'save_too_large' | 'message_too_long'
-  | 'not_a_file' // a link, a directory or a submodule in the place of a file, or a file in that of a directory
-  | 'not_utf8'
-  | 'no_directory' // the site directory is missing
-  | 'revision_not_found'
   | 'no_token' // the option gives none
   | 'bad_token' | 'forbidden' | 'protected' | 'not_found' | 'conflict' | 'refused' // answers of GitHub
   | 'rate_limited' // until `retryAt`
@@ -22,17 +17,16 @@ export interface GitHubErrorMembers {
 }
 
 /** A failure of the storage on GitHub. Its message says what happened and what to do, and never holds the token. */
-export class GitHubError extends Error {
-  readonly code: GitHubErrorCode;
+export class GitHubError extends StorageError {
+  override readonly name = 'GitHubError';
+  declare readonly code: GitHubErrorCode;
   /** The HTTP status of GitHub, 0 where no response arrived. */
   readonly status: number;
   /** The time from which GitHub accepts requests again, in milliseconds since 1970. */
   readonly retryAt?: number;
 
   constructor(code: GitHubErrorCode, message: string, { status = 0, retryAt }: GitHubErrorMembers = {}) {
-    super(message);
-    this.name = 'GitHubError';
-    this.code = code;
+    super(code, message);
     this.status = status;
     if (retryAt !== undefined) this.retryAt = retryAt;
   }

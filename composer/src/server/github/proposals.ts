@@ -1,7 +1,7 @@
+import { authorOf } from '../check.js';
 import type { Save, Saved } from '../storage.js';
 import { listAt, shaAt, textAt, urlAt, valueAt } from './answers.js';
 import { type Api, CLEANUP_MS, type Call, RETRIES_MAX } from './api.js';
-import { gitUser } from './checks.js';
 import { GitHubError } from './errors.js';
 import { type Head, hexHash, unlessMissing } from './repository.js';
 
@@ -116,7 +116,7 @@ async function createBranch(call: Call, leftover: Leftover): Promise<boolean> {
 
 /** Makes the pull request. Returns its URL. GitHub refuses a second one of the branch, so a repeated request makes no other. */
 async function createPull(call: Call, base: string, { branch }: Leftover, { message, author }: Save): Promise<string> {
-  const body = { title: titleOf(message), head: branch, base, body: `${message}\n\nSaved in the composer by ${gitUser(author).name}.` };
+  const body = { title: titleOf(message), head: branch, base, body: `${message}\n\nSaved in the composer by ${authorOf(author).name}.` };
   return urlAt(await call.request('POST', { path: '/pulls', body, isRepeatable: true }), 'html_url');
 }
 

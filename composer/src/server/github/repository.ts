@@ -1,7 +1,9 @@
+import { type Bounds, checkFileBytes, checkSiteSize, isInSite, isSitePath } from '../check.js';
+import { StorageError } from '../errors.js';
+import { GITHUB_FILES_MAX, GITHUB_SAVE_BYTES_MAX } from '../limits.js';
 import type { SiteFile } from '../storage.js';
 import { listAt, shaAt, textAt, valueAt } from './answers.js';
 import type { Call } from './api.js';
-import { checkFileBytes, checkSiteSize, isInSite, isSitePath } from './checks.js';
 import { GitHubError } from './errors.js';
 
 /** Age at which the name of the default branch is asked for again. */
@@ -10,6 +12,9 @@ const DEFAULT_BRANCH_MS = 60_000;
 const CACHE_BYTES_MAX = 64 << 20;
 /** The commits of one answer: the bound of GitHub. */
 export const COMMITS_MAX = 100;
+
+/** The bounds of a site on GitHub. */
+export const BOUNDS: Bounds = { files: GITHUB_FILES_MAX, saveBytes: GITHUB_SAVE_BYTES_MAX };
 
 /** The last commit of the branch. */
 export interface Head {
@@ -51,8 +56,13 @@ export function isFile({ type, mode }: Entry): boolean {
 export function siteFiles(entries: Map<string, Entry>): Entry[] {
   const files = [...entries.values()].filter((entry) => isFile(entry) && isSitePath(entry.path));
   files.forEach(({ path, bytes }) => checkFileBytes(path, bytes));
-  checkSiteSize(files.map(({ bytes }) => bytes));
+  checkEntries(files.map(({ bytes }) => bytes));
   return files;
+}
+
+/** Checks the number and the sum of the sizes of all files of a site. */
+export function checkEntries(sizes: number[]): void {
+  checkSiteSize(sizes.length, sizes.reduce((sum, size) => sum + size, 0), BOUNDS);
 }
 
 export function createRepository({ directory, branch: fixed, now }: RepositoryOptions): Repository {
@@ -140,7 +150,7 @@ export function createRepository({ directory, branch: fixed, now }: RepositoryOp
     const header = new TextEncoder().encode(`blob ${bytes.length}\0`);
     const isIntact = (await hexHash('SHA-1', header, bytes)) === sha;
     if (!isIntact) throw new GitHubError('bad_answer', `GitHub sent other bytes than those of ${path}; try again.`);
-    if (text === null) throw new GitHubError('not_utf8', `${path} is not UTF-8. Save it as UTF-8 in the repository.`);
+    if (text === null) throw new StorageError('not_utf8', `${path} is not UTF-8. Save it as UTF-8 in the repository.`);
     const file = { text, etag: await hexHash('SHA-256', bytes) };
     cached.set(sha, file, bytes.length);
     return file;
@@ -169,8 +179,8 @@ function entryOf(answer: unknown): Entry {
   return { ...entry, bytes: typeof bytes === 'number' ? bytes : 0 };
 }
 
-function tooLarge(): GitHubError {
-  return new GitHubError('too_many_files', 'A directory of the repository has more files than GitHub lists. Use a directory with fewer files.');
+function tooLarge(): StorageError {
+  return new StorageError('too_many_files', 'A directory of the repository has more files than GitHub lists. Use a directory with fewer files.');
 }
 
 /** Returns the bytes. An answer without base64 has none, which its SHA-1 shows. */
