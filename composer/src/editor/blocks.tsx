@@ -61,7 +61,7 @@ export function Outline(props: BlocksProps): ReactNode {
               {zone.chosen !== null && zone.chosen !== 'default' && `: ${zone.chosen}`}
               {isZoneLocked(zone, props.isLocked) && ', locked'}
             </span>
-            <ul className="px-list px-outline">
+            <ul className="px-list">
               {zone.blocks.map((block) => (
                 <li key={block.props.id}>
                   <button type="button" aria-current={selected?.id === block.props.id} onClick={() => open(block.props.id)}>
@@ -80,8 +80,8 @@ export function Outline(props: BlocksProps): ReactNode {
     <nav aria-label="Outline">
       <h2>Outline</h2>
       <button type="button" aria-current={selected === null} onClick={() => open(null)}>The page itself</button>
-      {list(null)}
       {!props.isReadOnly && <Insert {...props} />}
+      {list(null)}
     </nav>
   );
 }
@@ -235,9 +235,9 @@ function Changes({ block, spot, isLast, locks, shapes, isLocked, onMove, onRemov
     <>
       <button type="button" aria-disabled={spot.index === 0} onClick={() => spot.index > 0 && onMove({ ...spot, index: spot.index - 1 })}>Move up</button>
       <button type="button" aria-disabled={isLast} onClick={() => !isLast && onMove({ ...spot, index: spot.index + 2 })}>Move down</button>
-      <Menu name="Move" key={block.props.id}>{(close) => <PlaceForm {...{ shapes, isLocked }} moved={block} button="Move the block" onPlace={(to) => (close(), onMove(to))} />}</Menu>
       <button type="button" disabled={holdsLock} onClick={onDuplicate}>Duplicate</button>
       <button type="button" className="px-danger" disabled={holdsLock} onClick={onRemove}>Remove</button>
+      <Menu name="Move" key={block.props.id}>{(close) => <PlaceForm {...{ shapes, isLocked }} moved={block} button="Move the block" onPlace={(to) => (close(), onMove(to))} />}</Menu>
       {holdsLock && <p className="px-dim">A zone of this block is locked, so the block can be neither removed nor copied.</p>}
     </>
   );

@@ -261,13 +261,17 @@ function Page({ api, file, text, components, fields, page, canEdit, shapes, isRe
       Page={page}
       onChange={change}
       bar={<Bar path={String(route.path)} onClose={onClose} actions={actions} status={status} />}
-      outline={<Outline {...blocks} />}
+      outline={
+        <>
+          <ProblemList problems={problems} onZone={(zone) => setWanted({ zone })} />
+          <Outline {...blocks} />
+        </>
+      }
       actions={<BlockActions {...blocks} />}
       panel={
         <>
           <Zones {...{ vocabulary, audiences, isReadOnly, isLocked, wanted }} />
           <SeeAs api={api} path={String(route.path)} vocabulary={vocabulary} />
-          <ProblemList problems={problems} onZone={(zone) => setWanted({ zone })} />
         </>
       }
     />

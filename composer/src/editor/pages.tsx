@@ -131,7 +131,7 @@ function Rename({ page, mentions, onClose, onRename }: { page: PageEntry; mentio
           <span>Another path</span>
           <input value={path} required onChange={(event) => setPath(event.currentTarget.value)} />
         </label>
-        <label>
+        <label className="px-check">
           <input type="checkbox" checked={redirects} onChange={(event) => setRedirects(event.currentTarget.checked)} /> Redirect from {page.path}
         </label>
         <p className="px-dim">{mentions === 0 ? 'No other page mentions this path.' : mentions === 1 ? '1 other page mentions this path. It is not changed.' : `${mentions} other pages mention this path. They are not changed.`}</p>

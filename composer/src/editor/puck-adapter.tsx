@@ -1,6 +1,6 @@
 // The only module that uses Puck: its config from the components of the team and the site, and the editor.
 import { type Config, type Field, type Fields, Puck, createUsePuck, useGetPuck } from '@puckeditor/core';
-import { Component, type ComponentType, type ReactNode, memo, useMemo, useState } from 'react';
+import { Component, type ComponentType, type ReactNode, createContext, memo, useContext, useMemo, useRef, useState } from 'react';
 import { type Locks, locksOf } from '../core/blocks.js';
 import type { Data } from '../core/map.js';
 import type { Json } from '../core/json.js';
@@ -111,10 +111,18 @@ function nodeFields({ members, zones }: ComponentShape, overrides: Record<string
   } as unknown as Fields;
 }
 
-type Slots = Record<string, ComponentType<{ disallow?: string[] }>> | undefined;
+type SlotProps = { disallow?: string[] };
+type Slots = Record<string, (props: SlotProps) => ReactNode> | undefined;
+
+/**
+ * Shows a slot of Puck, which makes another function for each slot within an object with every change of the block. As a component, each
+ * of these functions would be another type, and React would build all blocks in the slot again.
+ */
+const Zone = ({ slot, ...props }: SlotProps & { slot: (props: SlotProps) => ReactNode }): ReactNode => slot(props);
+
 /** Returns the zones of a block. No block can be dropped into those of `closed`. */
 const renderedZones = (slots: Slots, closed: (name: string) => boolean, types: string[]): Record<string, ReactNode> =>
-  Object.fromEntries(Object.entries(slots ?? {}).map(([name, Slot]) => [name, typeof Slot === 'function' ? <Slot key={name} {...(closed(name) && { disallow: types })} /> : null]));
+  Object.fromEntries(Object.entries(slots ?? {}).map(([name, slot]) => [name, typeof slot === 'function' ? <Zone key={name} slot={slot} {...(closed(name) && { disallow: types })} /> : null]));
 
 /** Returns the locks of the data. They are computed once for each. */
 function locksReader(isLocked: (zone: string) => boolean): (data: Data) => Locks {
@@ -244,42 +252,58 @@ export interface EditorProps extends ConfigOptions {
   data: Data;
   isReadOnly: boolean;
   onChange(data: Data): void;
-  /** The bar above, and what is before the fields and below the blocks. All may use `useEditor`. */
+  /** The bar above, the panel above the blocks to drag, what is above the fields, and the panel below them. All may use `useEditor`. */
   bar: ReactNode;
-  panel: ReactNode;
   outline: ReactNode;
-  /** What is above the fields of the selected block. */
   actions: ReactNode;
+  panel: ReactNode;
 }
 
 const IFRAME = { enabled: true };
 
-/** The editor of one page. */
-export function PageEditor({ data, isReadOnly, onChange, bar, panel, outline, actions, ...options }: EditorProps): ReactNode {
+type Parts = Pick<EditorProps, 'bar' | 'outline' | 'actions' | 'panel' | 'isReadOnly'>;
+const PartsContext = createContext<Parts | null>(null);
+
+/** The editor of one page. Its `data` is that of the start. */
+export function PageEditor({ data, onChange, bar, outline, actions, panel, isReadOnly, ...options }: EditorProps): ReactNode {
   const { components, shapes, overrides, Page, isLocked } = options;
-  const config = useMemo(() => configOf({ components, shapes, overrides, Page, isLocked }), [components, shapes, overrides, Page, isLocked]);
+  const latest = useRef(onChange);
+  latest.current = onChange;
+  const [first] = useState(data);
+  // Each change makes another text, and other parts. The editor library need not be rendered for that.
+  const editor = useMemo(() => {
+    const config = configOf({ components, shapes, overrides, Page, isLocked });
+    return (
+      <Puck config={config} data={first as never} permissions={isReadOnly ? NOTHING : undefined} onChange={(next) => latest.current(next as unknown as Data)} iframe={IFRAME}>
+        <Columns />
+      </Puck>
+    );
+  }, [components, shapes, overrides, Page, isLocked, isReadOnly, first]);
+  return <PartsContext.Provider value={{ bar, outline, actions, panel, isReadOnly }}>{editor}</PartsContext.Provider>;
+}
+
+function Columns(): ReactNode {
+  const { bar, outline, actions, panel, isReadOnly } = useContext(PartsContext)!;
   return (
-    <Puck config={config} data={data as never} permissions={isReadOnly ? NOTHING : undefined} onChange={(next) => onChange(next as unknown as Data)} iframe={IFRAME}>
-      <div className="px-editor">
-        {bar}
-        <div className="px-columns">
-          <aside className="px-side" aria-label="Blocks and outline">
-            {outline}
-            {!isReadOnly && <Blocks />}
-          </aside>
-          <main className="px-preview" aria-label="Page">
-            <Preview />
-          </main>
-          <aside className="px-side" aria-label="Content">
-            {panel}
-            <section aria-label="Fields" tabIndex={-1} className="px-fields">
-              {actions}
-              <PuckFields />
-            </section>
-          </aside>
-        </div>
+    <div className="px-editor">
+      {bar}
+      <div className="px-columns">
+        <aside className="px-side" aria-label="Blocks and outline">
+          {outline}
+          {!isReadOnly && <Blocks />}
+        </aside>
+        <main className="px-preview" aria-label="Page">
+          <Preview />
+        </main>
+        <aside className="px-side" aria-label="Content">
+          <section aria-label="Fields" tabIndex={-1} className="px-fields">
+            {actions}
+            <PuckFields />
+          </section>
+          {panel}
+        </aside>
       </div>
-    </Puck>
+    </div>
   );
 }
 
@@ -287,10 +311,10 @@ export function PageEditor({ data, isReadOnly, onChange, bar, panel, outline, ac
 const Preview = memo(() => <Puck.Preview />);
 const PuckFields = memo(() => <Puck.Fields />);
 const Blocks = memo(() => (
-  <>
+  <div className="px-blocks">
     <h2>Blocks to drag</h2>
     <Puck.Components />
-  </>
+  </div>
 ));
 
 /** Moves the focus to the fields of the selected block. */
