@@ -279,14 +279,14 @@ function Page({ api, file, text, components, fields, page, canEdit, shapes, isRe
 }
 
 function Bar({ path, onClose, actions, status }: { path: string; onClose(): void; actions: ReactNode; status: ReactNode }): ReactNode {
-  const { undo, redo } = useEditor();
+  const { undo, redo, steps } = useEditor();
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => heading.current?.focus(), []);
   return (
     <header className="px-bar">
       <button type="button" onClick={onClose}>← Pages</button>
       <h1 ref={heading} tabIndex={-1}>{path}</h1>
-      <button type="button" disabled={!undo} onClick={() => undo?.()}>Undo</button>
+      <button type="button" data-steps={steps} disabled={!undo} onClick={() => undo?.()}>Undo</button>
       <button type="button" disabled={!redo} onClick={() => redo?.()}>Redo</button>
       {status}
       {actions}

@@ -221,6 +221,8 @@ export interface EditorState {
   select(id: string | null): void;
   /** Copies a block, and selects the copy. */
   duplicate(id: string): void;
+  /** The number of steps that can be undone. */
+  steps: number;
   undo: (() => void) | null;
   redo: (() => void) | null;
 }
@@ -243,6 +245,7 @@ export function useEditor(): EditorState {
       const place = puck().getSelectorForId(id);
       if (place) dispatch({ type: 'duplicate', sourceIndex: place.index, sourceZone: place.zone });
     },
+    steps: history.index,
     undo: history.hasPast ? () => history.back() : null,
     redo: history.hasFuture ? () => history.forward() : null,
   };
