@@ -1,3 +1,4 @@
+export { type Locks, type ShownZone, type Spot, canHold, insertBlock, isZoneLocked, locksOf, moveBlock, removeBlock, shownZones, spotOf } from './blocks.js';
 export { type Problem, type SiteNames, problems } from './condition-problems.js';
 export { words } from './condition-words.js';
 export type { AudienceTest, Check, Count, Form, Group, Scalar, Test, Vocabulary, VocabularyOperator, VocabularyPath } from './conditions.js';
@@ -12,6 +13,7 @@ export { choose, chosenOf, fromPuck, toPuck, withoutDuplicateZones } from './map
 export { type Conflict, type Merged, merge } from './merge.js';
 export { type FileConflict, type MergedFiles, mergeFiles } from './merge-files.js';
 export { MergeError } from './moves.js';
+export { type Place, placeOf } from './place.js';
 export { patch } from './patch.js';
 export { PatchError } from './source.js';
 export type { Change } from './variants.js';

@@ -51,10 +51,28 @@ function listings(files: Record<string, string>): Map<string, string> {
   return new Map([...entries].map(([directory, names]) => [directory, [...names].map(([name, kind]) => `${kind}${name}\0`).join('')]));
 }
 
+const encoded = (strings: string[]): Uint8Array[] => strings.map((string) => encoder.encode(string));
+
+/** Returns the record of a directory with its listing, of a file with its text, or of a path without either. No path is a link. */
+function factOf(path: string, isDirectory: boolean, source: string | undefined): Uint8Array[] {
+  if (isDirectory) return encoded(['fact', path, path, 'directory', '0', '', source!]);
+  if (source === undefined) return encoded(['fact', path, path, 'unreadable', '0', 'ENOENT 2 no such file or directory', '']);
+  const content = encoder.encode(source);
+  return [...encoded(['fact', path, path, 'file', `${content.length}`, '']), content];
+}
+
+/** A file or a directory as the module reads it. */
+interface Fact {
+  source: string | undefined;
+  strings: Uint8Array[];
+}
+
 /** Checks files with an instance of the module. */
 export class Author {
   readonly #module: WebAssembly.Module;
   #exports: ModuleExports | null = null;
+  /** What the module has read, by path. The next check gives it all of this at once, and reads only changed texts again. */
+  #facts = new Map<string, Fact>();
 
   constructor(module: WebAssembly.Module) {
     this.#module = module;
@@ -62,38 +80,47 @@ export class Author {
 
   /** Returns the vocabulary of conditions of the program. */
   vocabulary(): Vocabulary {
-    const records = this.#call(['argument', 'schema', 'argument', 'conditions']);
+    const records = this.#call(encoded(['argument', 'schema', 'argument', 'conditions']));
     return JSON.parse(records.find(([tag]) => tag === 'output')![1]!);
   }
 
   /** Returns all mistakes of the files. Throws if the module stops; the next call begins with a new instance. */
   lint(files: Record<string, string>): Report {
     const directories = listings(files);
-    const facts = new Map<string, string[]>();
-    const factOf = (path: string): string[] => {
+    const facts = this.#facts;
+    const read = (path: string): void => {
+      const name = path.slice(ROOT.length + 1);
       const listing = directories.get(path);
-      const content = path.startsWith(`${ROOT}/`) && Object.hasOwn(files, path.slice(ROOT.length + 1)) ? files[path.slice(ROOT.length + 1)]! : undefined;
-      if (listing !== undefined) return [path, 'directory', '0', '', listing];
-      if (content === undefined) return [path, 'unreadable', '0', 'ENOENT 2 no such file or directory', ''];
-      return [path, 'file', `${encoder.encode(content).length}`, '', content];
+      const source = listing ?? (path.startsWith(`${ROOT}/`) && Object.hasOwn(files, name) ? files[name]! : undefined);
+      const known = facts.get(path);
+      if (known && known.source === source) return;
+      facts.set(path, { source, strings: factOf(path, listing !== undefined, source) });
     };
+    [...facts.keys()].forEach(read);
+    const words = encoded(['argument', 'lint', 'argument', ROOT, 'argument', '--format', 'argument', 'json']);
     for (let run = 0; run < RUNS_MAX; run += 1) {
-      const known = [...facts].flatMap(([path, fields]) => ['fact', path, ...fields]);
-      const records = this.#call(['argument', 'lint', 'argument', ROOT, 'argument', '--format', 'argument', 'json', ...known]);
+      const records = this.#call([...words, ...[...facts.values()].flatMap(({ strings }) => strings)]);
       const needs = records.filter(([tag]) => tag === 'need').map(([, path]) => path!);
       if (needs.length === 0) {
         const { errors, warnings } = JSON.parse(records.find(([tag]) => tag === 'output')?.[1] ?? '{}');
+        this.#forget(directories, files);
         return { errors: errors ?? [], warnings: warnings ?? [] };
       }
-      for (const path of needs) facts.set(path, factOf(path));
+      needs.forEach(read);
     }
     throw new Error('The module of the compiler reads the site again and again.');
   }
 
-  #call(strings: string[]): string[][] {
+  /** Forgets removed files, so that the facts do not grow with each rename. */
+  #forget(directories: Map<string, string>, files: Record<string, string>): void {
+    for (const path of this.#facts.keys()) {
+      if (!directories.has(path) && !Object.hasOwn(files, path.slice(ROOT.length + 1))) this.#facts.delete(path);
+    }
+  }
+
+  #call(bytes: Uint8Array[]): string[][] {
     try {
       const exports = (this.#exports ??= this.#start());
-      const bytes = strings.map((string) => encoder.encode(string));
       exports.set_now_ms(Date.now());
       let at = exports.input(bytes.reduce((sum, { length }) => sum + LENGTH_BYTES + length, 0)) >>> 0;
       const memory = new Uint8Array(exports.memory.buffer);

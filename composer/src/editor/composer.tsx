@@ -1,5 +1,5 @@
 // The composer: the pages of a site, the editor of one, and its changes.
-import { type ComponentType, type ReactNode, useEffect, useMemo, useState } from 'react';
+import { type ComponentType, type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { type Layout, type Vocabulary, fromPuck, mergeFiles, patch, toPuck, withoutDuplicateZones } from '../core/index.js';
 import type { Data } from '../core/map.js';
 import type { Json, JsonObject } from '../core/json.js';
@@ -7,17 +7,21 @@ import type { SiteFile } from '../server/storage.js';
 import { AfterSave, type Proposal, proposalOf } from './after-save.js';
 import { type Api, ApiError, type LoadedSite, createApi } from './api.js';
 import type { Diagnostic } from './author.js';
+import { BlockActions, Outline } from './blocks.js';
 import { Changes, type ShownConflict } from './changes.js';
 import { shapesOf } from './fields.js';
 import { History } from './history.js';
 import { Pages } from './pages.js';
+import { mentionsOf, pathRefusal, renamedPage } from './paths.js';
 import { Preview, usePreviewToken } from './preview.js';
+import { ProblemList } from './problem-list.js';
 import { useProblems } from './problems.js';
 import { usePublication } from './publication.js';
 import { type FieldOverrides, PageEditor, type Registry, useEditor } from './puck-adapter.js';
 import { SeeAs } from './see-as.js';
 import { type Drafts, fileForPath, member, pagesOf, parsed, presentFiles, textOf, withText } from './site.js';
 import { type AudienceEntry, Zones } from './variants.js';
+import { useViewFocus } from './view-focus.js';
 
 export interface ComposerProps {
   /** The path of the handler, such as `/api/composer`. */
@@ -101,6 +105,7 @@ interface LoadedProps extends ComposerProps {
 function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdit, createWorker, moduleUrl }: LoadedProps): ReactNode {
   const [drafts, setDrafts] = useState<Drafts>(() => storedDrafts(endpoint));
   const [view, setView] = useState<View>({ name: 'pages' });
+  useViewFocus(view);
   const [conflicts, setConflicts] = useState<ShownConflict[]>([]);
   const [notice, setNotice] = useState<string | null>(null);
   const [isSaving, setSaving] = useState(false);
@@ -115,12 +120,20 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
 
   /** Adds a page with this path, or a copy of another one. Returns the reason if the path cannot be used. */
   function addPage(path: string, from: string | null): string | null {
-    if (!path.startsWith('/')) return 'A path begins with “/”.';
-    if (pagesOf(site, drafts).some((other) => other.path === path && other.state !== 'removed')) return 'There is a page with this path.';
+    const refusal = pathRefusal(path, pagesOf(site, drafts));
+    if (refusal) return refusal;
     const file = fileForPath(path, (name) => Object.hasOwn(files, name) || Object.hasOwn(site.files, name));
     const route = { path, layout: { root: { props: { title: path } }, zones: { main: [] } } };
     edit(file, from === null ? `${JSON.stringify(route, null, 2)}\n` : patch(files[from]!, { ...(parsed(files[from]) as JsonObject), path }));
     setView({ name: 'page', file });
+    return null;
+  }
+
+  /** Gives a page another path. Returns the reason if the path cannot be used. */
+  function renamePage(file: string, path: string, redirects: boolean): string | null {
+    const renamed = renamedPage(site, drafts, file, path, redirects);
+    if (typeof renamed === 'string') return renamed;
+    setDrafts(renamed);
     return null;
   }
 
@@ -173,8 +186,6 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
     setView(isSame ? { name: 'pages' } : { name: 'changes' });
   }
 
-  const mistakes = new Map<string, number>();
-  for (const { file } of report?.errors ?? []) mistakes.set(file, (mistakes.get(file) ?? 0) + 1);
   const shapes = useMemo(() => shapesOf(Object.entries(site.files).filter(([file]) => file.startsWith('routes/')).map(([, { text }]) => member(parsed(text), 'layout') ?? null)), [site]);
   const count = Object.keys(drafts).length;
   const changesButton = <button type="button" className="px-primary" disabled={count === 0} onClick={() => setView({ name: 'changes' })}>{count === 0 ? 'No changes' : `Changes (${count}) …`}</button>;
@@ -190,7 +201,8 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
           isReadOnly={!mayEdit}
           vocabulary={vocabulary}
           audiences={audiencesOf(textOf(site, drafts, 'audiences.json'), sizes)}
-          isLocked={(zone) => canEdit !== undefined && !canEdit({ file: view.file, zone })}
+          canEdit={canEdit}
+          file={view.file}
           problems={(report?.errors ?? []).filter(({ file }) => file === view.file)}
           onText={(text) => edit(view.file, text)}
           onClose={() => setView({ name: 'pages' })}
@@ -215,21 +227,30 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
       ) : (
         <>
           {count === 0 && <AfterSave {...{ api, site, proposal, publication }} />}
-          <Pages pages={pagesOf(site, drafts)} {...{ mistakes, mayEdit }} onOpen={(file) => setView({ name: 'page', file })} onNew={addPage} onRemove={removePage} />
+          <Pages
+            pages={pagesOf(site, drafts)}
+            problems={report?.errors ?? []}
+            mayEdit={mayEdit}
+            onOpen={(file) => setView({ name: 'page', file })}
+            onNew={addPage}
+            onRename={renamePage}
+            onRemove={removePage}
+            mentions={({ file, path }) => mentionsOf(files, file, path)}
+          />
         </>
       )}
     </div>
   );
 }
 
-interface PageProps extends Pick<ComposerProps, 'components' | 'fields' | 'page'> {
+interface PageProps extends Pick<ComposerProps, 'components' | 'fields' | 'page' | 'canEdit'> {
   api: Api;
+  file: string;
   text: string;
   shapes: ReturnType<typeof shapesOf>;
   isReadOnly: boolean;
   vocabulary: Vocabulary | null;
   audiences: AudienceEntry[];
-  isLocked: (zone: string) => boolean;
   problems: Diagnostic[];
   onText(text: string): void;
   onClose(): void;
@@ -238,23 +259,35 @@ interface PageProps extends Pick<ComposerProps, 'components' | 'fields' | 'page'
 }
 
 /** The editor of a page. The text changes only where the person edits. */
-function Page({ api, text, components, fields, page, shapes, isReadOnly, vocabulary, audiences, isLocked, problems, onText, onClose, actions, status }: PageProps): ReactNode {
+function Page({ api, file, text, components, fields, page, canEdit, shapes, isReadOnly, vocabulary, audiences, problems, onText, onClose, actions, status }: PageProps): ReactNode {
   const route = parsed(text) as JsonObject;
   const [first] = useState<Data>(() => toPuck(route.layout as unknown as Layout));
+  const [wanted, setWanted] = useState<{ zone: string } | null>(null);
+  const mayEditZone = useRef(canEdit);
+  mayEditZone.current = canEdit;
+  const isLocked = useCallback((zone: string) => mayEditZone.current?.({ file, zone }) === false, [file]);
+  const blocks = { components, shapes, isReadOnly, isLocked };
   const change = (data: Data) => onText(patch(text, { ...route, layout: fromPuck(withoutDuplicateZones(data)) as unknown as Json }));
   return (
     <PageEditor
       data={first}
       {...{ components, shapes, isReadOnly }}
+      isLocked={canEdit && isLocked}
       overrides={fields}
       Page={page}
       onChange={change}
       bar={<Bar path={String(route.path)} onClose={onClose} actions={actions} status={status} />}
+      outline={
+        <>
+          <ProblemList problems={problems} onZone={(zone) => setWanted({ zone })} />
+          <Outline {...blocks} />
+        </>
+      }
+      actions={<BlockActions {...blocks} />}
       panel={
         <>
-          <Zones {...{ vocabulary, audiences, isReadOnly, isLocked }} />
+          <Zones {...{ vocabulary, audiences, isReadOnly, isLocked, wanted }} />
           <SeeAs api={api} path={String(route.path)} vocabulary={vocabulary} />
-          <ProblemList problems={problems} />
         </>
       }
     />
@@ -262,31 +295,17 @@ function Page({ api, text, components, fields, page, shapes, isReadOnly, vocabul
 }
 
 function Bar({ path, onClose, actions, status }: { path: string; onClose(): void; actions: ReactNode; status: ReactNode }): ReactNode {
-  const { undo, redo } = useEditor();
+  const { undo, redo, steps } = useEditor();
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => heading.current?.focus(), []);
   return (
     <header className="px-bar">
       <button type="button" onClick={onClose}>← Pages</button>
-      <b>{path}</b>
-      <button type="button" disabled={!undo} onClick={() => undo?.()}>Undo</button>
+      <h1 ref={heading} tabIndex={-1}>{path}</h1>
+      <button type="button" data-steps={steps} disabled={!undo} onClick={() => undo?.()}>Undo</button>
       <button type="button" disabled={!redo} onClick={() => redo?.()}>Redo</button>
       {status}
       {actions}
     </header>
-  );
-}
-
-function ProblemList({ problems }: { problems: Diagnostic[] }): ReactNode {
-  if (problems.length === 0) return null;
-  return (
-    <section aria-label="Mistakes" className="px-problems">
-      <h2>Mistakes</h2>
-      <ul className="px-list">
-        {problems.map(({ title, pointer, expected, help }, at) => (
-          <li key={at}>
-            <b>{title}</b> {pointer && <code>{pointer}</code>} {expected && <span>Expected {expected}.</span>} {help?.map((line) => <span key={line}>{line} </span>)}
-          </li>
-        ))}
-      </ul>
-    </section>
   );
 }

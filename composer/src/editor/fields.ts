@@ -84,3 +84,9 @@ export function shapesOf(layouts: Json[]): { types: Record<string, ComponentShap
   const shape = ({ props, zones }: { props: JsonObject[]; zones: Set<string> }): ComponentShape => ({ members: membersFor(props, 1), zones: [...zones] });
   return { types: Object.fromEntries([...found].map(([type, entry]) => [type, shape(entry)])), root: shape(root) };
 }
+
+/** Returns the texts of a value that are not empty, in their order. */
+export function* textsIn(value: Json): Generator<string, undefined> {
+  if (typeof value === 'string' && value.trim() !== '') yield value.trim();
+  else if (typeof value === 'object' && value !== null) for (const part of Object.values(value)) yield* textsIn(part);
+}

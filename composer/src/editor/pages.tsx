@@ -1,24 +1,34 @@
 // The list of the pages.
-import { type ReactNode, useState } from 'react';
+import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react';
+import type { Diagnostic } from './author.js';
+import { OtherProblems } from './problem-list.js';
 import type { PageEntry } from './site.js';
 
 const STATES: Record<PageEntry['state'], string> = { same: '', changed: 'changed', new: 'new', removed: 'removed', broken: 'not readable' };
 
+const canOpen = ({ isRedirect, state }: PageEntry) => !isRedirect && state !== 'removed' && state !== 'broken';
+
 interface PagesProps {
   pages: PageEntry[];
-  /** Mistakes by file. */
-  mistakes: Map<string, number>;
+  problems: Diagnostic[];
   mayEdit: boolean;
   onOpen(file: string): void;
+  /** Each returns the reason why the path cannot be used, or null. */
   onNew(path: string, from: string | null): string | null;
+  onRename(file: string, path: string, redirects: boolean): string | null;
   onRemove(file: string, redirectTo: string | null): void;
+  /** Returns the number of other pages that mention the path of a page. */
+  mentions(page: PageEntry): number;
 }
 
-export function Pages({ pages, mistakes, mayEdit, onOpen, onNew, onRemove }: PagesProps): ReactNode {
+export function Pages({ pages, problems, mayEdit, onOpen, onNew, onRename, onRemove, mentions }: PagesProps): ReactNode {
   const [search, setSearch] = useState('');
-  const [removing, setRemoving] = useState<PageEntry | null>(null);
+  const [dialog, setDialog] = useState<{ name: 'rename' | 'remove'; file: string } | null>(null);
   const wanted = search.trim().toLowerCase();
   const shown = pages.filter(({ path, title }) => `${path} ${title}`.toLowerCase().includes(wanted));
+  const openable = new Set(pages.filter(canOpen).map(({ file }) => file));
+  const counts = new Map<string, number>();
+  for (const { file } of problems) counts.set(file, (counts.get(file) ?? 0) + 1);
   return (
     <main className="px-pages">
       <h1>Pages</h1>
@@ -28,25 +38,51 @@ export function Pages({ pages, mistakes, mayEdit, onOpen, onNew, onRemove }: Pag
       </label>
       {mayEdit && <NewPage label="Path of a new page" button="New page" onPath={(path) => onNew(path, null)} />}
       <ul className="px-list" aria-label="Pages">
-        {shown.map((page) => (
-          <li key={page.file} className="px-row">
-            <button type="button" className="px-page" disabled={page.isRedirect || page.state === 'removed' || page.state === 'broken'} onClick={() => onOpen(page.file)}>
-              <b>{page.path}</b> {page.title || (page.isRedirect ? 'redirect' : '')}
-            </button>
-            {STATES[page.state] && <span className="px-state">{STATES[page.state]}</span>}
-            {(mistakes.get(page.file) ?? 0) > 0 && <span className="px-state px-fault">{mistakes.get(page.file)} mistakes</span>}
-            {mayEdit && !page.isRedirect && page.state !== 'removed' && page.state !== 'broken' && (
-              <>
-                <NewPage label={`Path of a copy of ${page.path}`} button="Copy" onPath={(path) => onNew(path, page.file)} isQuiet />
-                <button type="button" onClick={() => setRemoving(page)} aria-label={`Remove ${page.path}`}>Remove …</button>
-              </>
-            )}
-          </li>
-        ))}
+        {shown.map((page) => {
+          const count = counts.get(page.file) ?? 0;
+          const isOpenable = openable.has(page.file);
+          const close = () => setDialog(null);
+          return (
+            <li key={page.file} className="px-row">
+              <button type="button" className="px-page" data-file={page.file} disabled={!isOpenable} onClick={() => onOpen(page.file)}>
+                <b>{page.path}</b> {page.title || (page.isRedirect ? 'redirect' : '')}
+              </button>
+              {STATES[page.state] && <span className="px-state">{STATES[page.state]}</span>}
+              {count > 0 && isOpenable && <button type="button" className="px-danger" aria-label={`${mistakes(count)} in ${page.path}`} onClick={() => onOpen(page.file)}>{mistakes(count)}</button>}
+              {count > 0 && !isOpenable && <span className="px-state px-fault">{mistakes(count)}</span>}
+              {mayEdit && isOpenable && (
+                <>
+                  <button type="button" onClick={() => setDialog({ name: 'rename', file: page.file })} aria-label={`Rename ${page.path}`}>Rename …</button>
+                  <NewPage label={`Path of a copy of ${page.path}`} button="Copy" onPath={(path) => onNew(path, page.file)} isQuiet />
+                  <button type="button" onClick={() => setDialog({ name: 'remove', file: page.file })} aria-label={`Remove ${page.path}`}>Remove …</button>
+                </>
+              )}
+              {dialog?.file === page.file && dialog.name === 'rename' && <Rename page={page} mentions={mentions(page)} onClose={close} onRename={(path, redirects) => onRename(page.file, path, redirects)} />}
+              {dialog?.file === page.file && dialog.name === 'remove' && <Remove page={page} onClose={close} onRemove={(to) => (onRemove(page.file, to), close())} />}
+            </li>
+          );
+        })}
       </ul>
       {shown.length === 0 && <p className="px-dim">No page has this text in its path or title.</p>}
-      {removing && <Remove page={removing} onClose={() => setRemoving(null)} onRemove={(to) => (onRemove(removing.file, to), setRemoving(null))} />}
+      <OtherProblems problems={problems.filter(({ file }) => !openable.has(file))} />
     </main>
+  );
+}
+
+const mistakes = (count: number) => (count === 1 ? '1 mistake' : `${count} mistakes`);
+
+/** A dialog in its row. It takes the focus, and gives it back. Escape closes it. */
+function Dialog({ label, onClose, children }: { label: string; onClose(): void; children: ReactNode }): ReactNode {
+  const element = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const before = document.activeElement as HTMLElement | null;
+    element.current?.querySelector('input')?.focus();
+    return () => before?.focus();
+  }, []);
+  return (
+    <div ref={element} className="px-dialog px-wide" role="dialog" aria-label={label} onKeyDown={(event: KeyboardEvent) => event.key === 'Escape' && onClose()}>
+      {children}
+    </div>
   );
 }
 
@@ -77,11 +113,43 @@ function NewPage({ label, button, onPath, isQuiet }: { label: string; button: st
   );
 }
 
+/** Asks for the other path of a page. */
+function Rename({ page, mentions, onClose, onRename }: { page: PageEntry; mentions: number; onClose(): void; onRename(path: string, redirects: boolean): string | null }): ReactNode {
+  const [path, setPath] = useState(page.path);
+  const [redirects, setRedirects] = useState(true);
+  const [fault, setFault] = useState<string | null>(null);
+  return (
+    <Dialog label={`Rename ${page.path}`} onClose={onClose}>
+      <form
+        className="px-column"
+        onSubmit={(event) => {
+          event.preventDefault();
+          setFault(onRename(path.trim(), redirects));
+        }}
+      >
+        <label className="px-field">
+          <span>Another path</span>
+          <input value={path} required onChange={(event) => setPath(event.currentTarget.value)} />
+        </label>
+        <label className="px-check">
+          <input type="checkbox" checked={redirects} onChange={(event) => setRedirects(event.currentTarget.checked)} /> Redirect from {page.path}
+        </label>
+        <p className="px-dim">{mentions === 0 ? 'No other page mentions this path.' : mentions === 1 ? '1 other page mentions this path. It is not changed.' : `${mentions} other pages mention this path. They are not changed.`}</p>
+        {fault && <p className="px-fault" role="alert">{fault}</p>}
+        <div className="px-row">
+          <button type="submit">Rename</button>
+          <button type="button" onClick={onClose}>Cancel</button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
 /** Asks where the visitors of a removed page go. */
 function Remove({ page, onClose, onRemove }: { page: PageEntry; onClose(): void; onRemove(to: string | null): void }): ReactNode {
   const [to, setTo] = useState('/');
   return (
-    <div className="px-dialog" role="dialog" aria-label={`Remove ${page.path}`}>
+    <Dialog label={`Remove ${page.path}`} onClose={onClose}>
       <p>Links and bookmarks still lead to <b>{page.path}</b>. A redirect takes their visitors to another page.</p>
       <label className="px-field">
         <span>Redirect to</span>
@@ -92,6 +160,6 @@ function Remove({ page, onClose, onRemove }: { page: PageEntry; onClose(): void;
         <button type="button" onClick={() => onRemove(null)}>Remove without a redirect</button>
         <button type="button" onClick={onClose}>Cancel</button>
       </div>
-    </div>
+    </Dialog>
   );
 }

@@ -1,6 +1,7 @@
 // The only module that uses Puck: its config from the components of the team and the site, and the editor.
-import { type Config, type Field, type Fields, Puck, Render, createUsePuck } from '@puckeditor/core';
-import { Component, type ComponentType, type ReactNode, useMemo, useState } from 'react';
+import { type Config, type Field, type Fields, Puck, Render, createUsePuck, useGetPuck } from '@puckeditor/core';
+import { Component, type ComponentType, type ReactNode, createContext, memo, useContext, useMemo, useRef, useState } from 'react';
+import { type Locks, locksOf } from '../core/blocks.js';
 import type { Data } from '../core/map.js';
 import type { Json } from '../core/json.js';
 import type { ComponentShape, FieldShape } from './fields.js';
@@ -21,7 +22,7 @@ export type Registry = Record<string, ComponentType<NodeProps>>;
 export type FieldOverrides = Record<string, Record<string, Field>>;
 
 /** The words of a name: `ctaLabel` is "Cta label". */
-function labelOf(name: string): string {
+export function labelOf(name: string): string {
   const words = name.replace(/([a-z0-9])([A-Z])/g, '$1 $2').replace(/[-_.]+/g, ' ').toLowerCase();
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
@@ -110,9 +111,27 @@ function nodeFields({ members, zones }: ComponentShape, overrides: Record<string
   } as unknown as Fields;
 }
 
-type Slots = Record<string, ComponentType> | undefined;
-const renderedZones = (slots: Slots): Record<string, ReactNode> =>
-  Object.fromEntries(Object.entries(slots ?? {}).map(([name, Slot]) => [name, typeof Slot === 'function' ? <Slot key={name} /> : null]));
+type SlotProps = { disallow?: string[] };
+type Slots = Record<string, (props: SlotProps) => ReactNode> | undefined;
+
+/**
+ * Shows a slot of Puck, which makes another function for each slot within an object with every change of the block. As a component, each
+ * of these functions would be another type, and React would build all blocks in the slot again.
+ */
+const Zone = ({ slot, ...props }: SlotProps & { slot: (props: SlotProps) => ReactNode }): ReactNode => slot(props);
+
+/** Returns the zones of a block. No block can be dropped into those of `closed`. */
+const renderedZones = (slots: Slots, closed: (name: string) => boolean, types: string[]): Record<string, ReactNode> =>
+  Object.fromEntries(Object.entries(slots ?? {}).map(([name, slot]) => [name, typeof slot === 'function' ? <Zone key={name} slot={slot} {...(closed(name) && { disallow: types })} /> : null]));
+
+/** Returns the locks of the data. They are computed once for each. */
+function locksReader(isLocked: (zone: string) => boolean): (data: Data) => Locks {
+  const known = new WeakMap<Data, Locks>();
+  return (data) => {
+    if (!known.has(data)) known.set(data, locksOf(data, isLocked));
+    return known.get(data)!;
+  };
+}
 
 export interface ConfigOptions {
   components: Registry;
@@ -120,27 +139,47 @@ export interface ConfigOptions {
   overrides?: FieldOverrides;
   /** Places the zones of the page. Default: a section for each. */
   Page?: ComponentType<{ props: any; zones: Record<string, ReactNode> }>;
+  /** True for a zone that this person may not change. Undefined if there is none. */
+  isLocked?: (zone: string) => boolean;
 }
 
+/** Returns the types of blocks: those of the team, and those of the pages. */
+export const typesOf = ({ components, shapes }: Pick<ConfigOptions, 'components' | 'shapes'>): string[] => [...new Set([...Object.keys(components), ...Object.keys(shapes.types)])];
+
 /** Returns the config of Puck. A type without a component of the team shows its name. */
-export function configOf({ components, shapes, overrides = {}, Page = Sections }: ConfigOptions): Config {
-  const types = new Set([...Object.keys(components), ...Object.keys(shapes.types)]);
-  const entries = [...types].map((type) => {
+export function configOf({ components, shapes, overrides = {}, Page = Sections, isLocked }: ConfigOptions): Config {
+  const types = typesOf({ components, shapes });
+  const locksIn = isLocked && locksReader(isLocked);
+  const resolvePermissions = locksIn && (({ props }: any, { appState, permissions }: any) => permissionsOf(locksIn(appState.data), props.id, permissions));
+  /** Renders a block of the team or a page. A zone in a locked zone is closed as well. */
+  function Shown({ id, slots, render }: { id: string | null; slots: Slots; render(zones: Record<string, ReactNode>): ReactNode }): ReactNode {
+    const isInside = usePuckStore((puck) => id !== null && locksIn !== undefined && locksIn(puck.appState.data as unknown as Data).inside.has(id));
+    return render(renderedZones(slots, (name) => isInside || (isLocked?.(name) ?? false), types));
+  }
+  const entries = types.map((type) => {
     const shape = shapes.types[type] ?? { members: {}, zones: [] };
     const Block = Object.hasOwn(components, type) ? components[type]! : Unknown;
-    const render = ({ id, props, zones }: any) => (
+    const render = ({ id, props, zones: slots }: any) => (
       <Guard type={type} props={props}>
-        <Block id={id} type={type} props={props ?? {}} zones={renderedZones(zones)} items={[]} route={{ path: '/', params: {}, variants: '' }} />
+        <Shown {...{ id, slots }} render={(zones) => <Block id={id} type={type} props={props ?? {}} zones={zones} items={[]} route={{ path: '/', params: {}, variants: '' }} />} />
       </Guard>
     );
-    return [type, { label: labelOf(type), fields: nodeFields(shape, overrides[type]), defaultProps: { props: {} }, render }];
+    return [type, { label: labelOf(type), fields: nodeFields(shape, overrides[type]), defaultProps: { props: {} }, render, ...(resolvePermissions && { resolvePermissions }) }];
   });
   const root = {
     fields: { ...nodeFields(shapes.root, overrides.root), $root: { type: 'object', objectFields: {}, visible: false } },
-    render: ({ props, zones }: any) => <Page props={props ?? {}} zones={renderedZones(zones)} />,
+    render: ({ props, zones: slots }: any) => <Shown id={null} slots={slots} render={(zones) => <Page props={props ?? {}} zones={zones} />} />,
   };
   return { components: Object.fromEntries(entries), root } as unknown as Config;
 }
+
+/** A block in a locked zone cannot be changed. One around a locked zone can be moved and edited. */
+function permissionsOf({ inside, around }: Locks, id: string, permissions: Record<string, boolean>): Record<string, boolean> {
+  if (inside.has(id)) return NOTHING;
+  return around.has(id) ? { ...permissions, delete: false, duplicate: false } : permissions;
+}
+
+const NOTHING = { drag: false, duplicate: false, delete: false, edit: false, insert: false };
 
 /** Shows a block that fails as a sentence, until its props change. The rest of the page stays. */
 class Guard extends Component<{ type: string; props: unknown; children: ReactNode }, { failed: Error | null }> {
@@ -178,6 +217,12 @@ export interface EditorState {
   selected: { type: string; id: string } | null;
   /** Replaces the data, as a step that can be undone. */
   setData(data: Data): void;
+  /** Selects a block, or the page. A block that is not shown is ignored. */
+  select(id: string | null): void;
+  /** Copies a block, and selects the copy. */
+  duplicate(id: string): void;
+  /** The number of steps that can be undone. */
+  steps: number;
   undo: (() => void) | null;
   redo: (() => void) | null;
 }
@@ -187,10 +232,20 @@ export function useEditor(): EditorState {
   const item = usePuckStore((puck) => puck.selectedItem);
   const dispatch = usePuckStore((puck) => puck.dispatch);
   const history = usePuckStore((puck) => puck.history);
+  const puck = useGetPuck();
   return {
     data,
     selected: item ? { type: item.type, id: item.props.id } : null,
     setData: (next) => dispatch({ type: 'setData', data: next as never, recordHistory: true } as never),
+    select(id) {
+      const itemSelector = id === null ? null : puck().getSelectorForId(id);
+      if (itemSelector !== undefined) dispatch({ type: 'setUi', ui: { itemSelector } });
+    },
+    duplicate(id) {
+      const place = puck().getSelectorForId(id);
+      if (place) dispatch({ type: 'duplicate', sourceIndex: place.index, sourceZone: place.zone });
+    },
+    steps: history.index,
     undo: history.hasPast ? () => history.back() : null,
     redo: history.hasFuture ? () => history.forward() : null,
   };
@@ -200,8 +255,10 @@ export interface EditorProps extends ConfigOptions {
   data: Data;
   isReadOnly: boolean;
   onChange(data: Data): void;
-  /** The bar above, and the panel beside the fields. Both may use `useEditor`. */
+  /** The bar above, the panel above the blocks to drag, what is above the fields, and the panel below them. All may use `useEditor`. */
   bar: ReactNode;
+  outline: ReactNode;
+  actions: ReactNode;
   panel: ReactNode;
 }
 
@@ -211,32 +268,71 @@ export function RenderedPage({ data, components, shapes, overrides, Page }: Conf
   return <Render config={config} data={data as never} />;
 }
 
-/** The editor of one page. */
-export function PageEditor({ data, isReadOnly, onChange, bar, panel, ...options }: EditorProps): ReactNode {
-  const { components, shapes, overrides, Page } = options;
-  const config = useMemo(() => configOf({ components, shapes, overrides, Page }), [components, shapes, overrides, Page]);
-  const permissions = isReadOnly ? { drag: false, duplicate: false, delete: false, edit: false, insert: false } : undefined;
+const IFRAME = { enabled: true };
+
+type Parts = Pick<EditorProps, 'bar' | 'outline' | 'actions' | 'panel' | 'isReadOnly'>;
+const PartsContext = createContext<Parts | null>(null);
+
+/** The editor of one page. Its `data` is that of the start. */
+export function PageEditor({ data, onChange, bar, outline, actions, panel, isReadOnly, ...options }: EditorProps): ReactNode {
+  const { components, shapes, overrides, Page, isLocked } = options;
+  const latest = useRef(onChange);
+  latest.current = onChange;
+  const [first] = useState(data);
+  // Each change makes another text, and other parts. The editor library need not be rendered for that.
+  const editor = useMemo(() => {
+    const config = configOf({ components, shapes, overrides, Page, isLocked });
+    return (
+      <Puck config={config} data={first as never} permissions={isReadOnly ? NOTHING : undefined} onChange={(next) => latest.current(next as unknown as Data)} iframe={IFRAME}>
+        <Columns />
+      </Puck>
+    );
+  }, [components, shapes, overrides, Page, isLocked, isReadOnly, first]);
+  return <PartsContext.Provider value={{ bar, outline, actions, panel, isReadOnly }}>{editor}</PartsContext.Provider>;
+}
+
+function Columns(): ReactNode {
+  const { bar, outline, actions, panel, isReadOnly } = useContext(PartsContext)!;
   return (
-    <Puck config={config} data={data as never} permissions={permissions} onChange={(next) => onChange(next as unknown as Data)} iframe={{ enabled: true }}>
-      <div className="px-editor">
-        {bar}
-        <div className="px-columns">
-          <aside className="px-side" aria-label="Blocks and outline">
-            <h2>Blocks</h2>
-            <Puck.Components />
-            <h2>Outline</h2>
-            <Puck.Outline />
-          </aside>
-          <main className="px-preview" aria-label="Page">
-            <Puck.Preview />
-          </main>
-          <aside className="px-side" aria-label="Content">
-            {panel}
-            <h2>Fields</h2>
-            <Puck.Fields />
-          </aside>
-        </div>
+    <div className="px-editor">
+      {bar}
+      <div className="px-columns">
+        <aside className="px-side" aria-label="Blocks and outline">
+          {outline}
+          {!isReadOnly && <Blocks />}
+        </aside>
+        <main className="px-preview" aria-label="Page">
+          <Preview />
+        </main>
+        <aside className="px-side" aria-label="Content">
+          <section aria-label="Fields" tabIndex={-1} className="px-fields">
+            {actions}
+            <PuckFields />
+          </section>
+          {panel}
+        </aside>
       </div>
-    </Puck>
+    </div>
   );
+}
+
+// The parts of Puck take their state from its store: they need not be rendered with each change of the text.
+const Preview = memo(() => <Puck.Preview />);
+const PuckFields = memo(() => <Puck.Fields />);
+const Blocks = memo(() => (
+  <div className="px-blocks">
+    <h2>Blocks to drag</h2>
+    <Puck.Components />
+  </div>
+));
+
+/** Moves the focus to the fields of the selected block. */
+export function focusFields(): void {
+  document.querySelector<HTMLElement>('.px-fields')?.focus();
+}
+
+/** Scrolls the shown page to a block. */
+export function showBlock(id: string): void {
+  const frame = document.querySelector<HTMLIFrameElement>('.px-preview iframe');
+  frame?.contentDocument?.querySelector(`[data-puck-component="${CSS.escape(id)}"]`)?.scrollIntoView({ block: 'nearest' });
 }

@@ -1,5 +1,5 @@
 // The personalized zones of a page: their variants, and the rules that select them.
-import { type ReactNode, useId, useState } from 'react';
+import { type ReactNode, useEffect, useId, useRef, useState } from 'react';
 import type { Json, JsonObject } from '../core/json.js';
 import { type Change, type Form, type Layout, type PersonalizedZone, type Vocabulary, addVariant, choose, chosenOf, fromForm, fromPuck, removeVariant, renameVariant, toForm, toPuck, words } from '../core/index.js';
 import { ConditionForm } from './condition-form.js';
@@ -37,6 +37,18 @@ export function withRules(layout: Layout, zone: string, rules: JsonObject[]): La
   return { ...layout, zones: edit(layout.zones) };
 }
 
+/** Returns the names of the locked zones, and of those within them. */
+function lockedIn(zones: Layout['zones'], isLocked: (zone: string) => boolean, isWithin: boolean): Set<string> {
+  const locked = new Set<string>();
+  for (const [name, zone] of Object.entries(zones)) {
+    const isClosed = isWithin || isLocked(name);
+    if (isClosed) locked.add(name);
+    const lists = Array.isArray(zone) ? [zone] : [zone.default, ...Object.values(zone.variants)];
+    for (const node of lists.flat()) for (const inner of lockedIn(node.zones ?? {}, isLocked, isClosed)) locked.add(inner);
+  }
+  return locked;
+}
+
 export interface AudienceEntry {
   key: string;
   name: string;
@@ -44,17 +56,32 @@ export interface AudienceEntry {
   size: string | null;
 }
 
+interface ZonesProps {
+  vocabulary: Vocabulary | null;
+  audiences: AudienceEntry[];
+  isReadOnly: boolean;
+  isLocked: (zone: string) => boolean;
+  /** A zone to open, with the focus on its versions. Another object opens it again. */
+  wanted: { zone: string } | null;
+}
+
 /** The panel of the zones of the page. `isLocked` tells whether a person may not change a zone. */
-export function Zones({ vocabulary, audiences, isReadOnly, isLocked }: { vocabulary: Vocabulary | null; audiences: AudienceEntry[]; isReadOnly: boolean; isLocked: (zone: string) => boolean }): ReactNode {
+export function Zones({ vocabulary, audiences, isReadOnly, isLocked, wanted }: ZonesProps): ReactNode {
   const { data, setData } = useEditor();
   const [open, setOpen] = useState<string | null>(null);
+  const section = useRef<HTMLElement>(null);
+  useEffect(() => setOpen(wanted?.zone ?? null), [wanted]);
+  useEffect(() => {
+    if (wanted && open === wanted.zone) section.current?.querySelector<HTMLElement>('[role="tab"][aria-selected="true"]')?.focus();
+  }, [wanted, open]);
   const layout = fromPuck(data);
   const zones = [...zonesOf(layout)];
+  const lockedZones = lockedIn(layout.zones, isLocked, false);
   const chosen = chosenOf(data);
   const name = open !== null && zones.some(([zone]) => zone === open) ? open : null;
   const show = (next: Layout, selection: Record<string, string>) => setData(toPuck(next, { ...chosen, ...selection }));
   return (
-    <section aria-label="Zones">
+    <section aria-label="Zones" ref={section}>
       <h2>Zones</h2>
       <ul className="px-list">
         {zones.map(([zone, personalized]) => (
@@ -66,7 +93,7 @@ export function Zones({ vocabulary, audiences, isReadOnly, isLocked }: { vocabul
               <Zone
                 {...{ zone, personalized, layout, vocabulary, audiences }}
                 chosen={chosen[zone] ?? DEFAULT}
-                isReadOnly={isReadOnly || isLocked(zone)}
+                isReadOnly={isReadOnly || lockedZones.has(zone)}
                 onChoose={(key) => setData(choose(data, { [zone]: key }))}
                 onChange={show}
               />

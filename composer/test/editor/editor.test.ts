@@ -1,67 +1,42 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import type { BrowserContext, Page } from 'playwright-core';
 import { toPuck, type Layout } from '../../src/core/index.js';
-import { PARALLAX, type Team, type TeamOptions, bundle, startTeam } from './team.js';
-
-/** The project of the tests, with the packed package. */
-const PROJECT = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..');
-const STEP_MS = 20_000;
+import { type Built, type Desk, actionsOn, build, startDesk } from './desk.js';
+import type { Team, TeamOptions } from './team.js';
 
 describe('the editor', () => {
   let team: Team;
   let context: BrowserContext;
   let page: Page;
-  let built: Awaited<ReturnType<typeof bundle>>;
-  const faults: string[] = [];
+  let faults: string[];
+  let desk: Desk;
+  let built: Built;
 
   before(async () => {
-    built = await bundle(PROJECT);
+    built = await build();
   });
   beforeEach(() => begin());
   /** Starts the app, and opens the list of the pages. */
   async function begin(options: TeamOptions = {}): Promise<void> {
     await team?.stop();
-    team = await startTeam(built, options);
-    context = await team.browser.newContext({ viewport: { width: 1500, height: 900 } });
-    context.setDefaultTimeout(STEP_MS);
-    page = await context.newPage();
-    faults.length = 0;
-    page.on('pageerror', (error) => faults.push(error.message));
-    page.on('console', (message) => message.type() === 'error' && !/Failed to load resource/.test(message.text()) && faults.push(message.text()));
-    await page.goto(team.url);
-    await page.getByRole('heading', { name: 'Pages' }).waitFor();
+    desk = await startDesk(built, options);
+    ({ team, context, page, faults } = desk);
+    Object.assign(desk, actionsOn(() => page, team)); // a test opens another page
   }
   after(async () => team?.stop());
 
-  const text = (file: string) => readFileSync(path.join(team.directory, file), 'utf8');
-  const open = async (route: string) => {
-    await page.getByRole('list', { name: 'Pages' }).getByRole('button').filter({ hasText: new RegExp(`^${route} `) }).first().click();
-    await page.frameLocator('iframe').locator('[data-zone]').first().waitFor();
-  };
-  const preview = () => page.frameLocator('iframe');
-  const zone = async (name: string) => {
-    const button = page.getByRole('region', { name: 'Zones' }).getByRole('button', { name: new RegExp(`^${name} `) });
-    if ((await button.getAttribute('aria-expanded')) === 'false') await button.click();
-  };
-  const tab = (name: string) => page.getByRole('tab', { name, exact: true });
-  /** Selects a block by its outline, and writes into one of its fields. */
-  const write = async (block: string, field: string, value: string) => {
-    await preview().locator(block).first().click();
-    await page.getByRole('complementary', { name: 'Content' }).getByLabel(field, { exact: true }).first().fill(value);
-  };
-  const save = async (message: string, button = 'Save') => {
-    await page.getByRole('button', { name: /^Changes/ }).click();
-    await page.getByLabel('What did you change?').fill(message);
-    await page.getByRole('button', { name: button, exact: true }).click();
-  };
-  /** Fails with the mistakes of the site, if it has any. */
-  const lint = () => execFileSync(PARALLAX, ['lint', team.directory], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  const text = (file: string) => desk.text(file);
+  const open = (route: string) => desk.open(route);
+  const preview = () => desk.preview();
+  const zone = (name: string) => desk.zone(name);
+  const tab = (name: string) => desk.tab(name);
+  const write = (block: string, field: string, value: string) => desk.write(block, field, value);
+  const save = (message: string, button?: string) => desk.save(message, button);
+  const lint = () => desk.lint();
 
   test('every page in every version of its zones is shown, and none has changed by that', async () => {
     const files = readdirSync(path.join(team.directory, 'routes'), { recursive: true }).map(String).filter((name) => name.endsWith('.json'));

@@ -73,12 +73,15 @@ export interface TeamOptions {
   hasServer?: boolean;
   publish?: Publisher;
   previewSecret?: string;
+  /** Changes the copy of the site before the start. */
+  prepare?(directory: string): void;
 }
 
 /** Starts the app on a copy of the demo site. */
-export async function startTeam(page: Awaited<ReturnType<typeof bundle>>, { hasGit = false, hasServer = false, publish, previewSecret }: TeamOptions = {}): Promise<Team> {
+export async function startTeam(page: Awaited<ReturnType<typeof bundle>>, { hasGit = false, hasServer = false, publish, previewSecret, prepare }: TeamOptions = {}): Promise<Team> {
   const directory = mkdtempSync(path.join(tmpdir(), 'parallax-site-'));
   cpSync(path.join(ROOT, 'snapshots/demo'), directory, { recursive: true });
+  prepare?.(directory);
   const team = { directory, roles: ['view', 'edit', 'publish'], user: { name: 'Ada', email: 'ada@example.com' }, others: [] } as unknown as Team;
   const git = (...words: string[]) => execFileSync('git', ['-C', directory, '-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', ...words]);
   if (hasGit) {
