@@ -26,8 +26,20 @@ export interface Report {
   warnings: Diagnostic[];
 }
 
-/** The directory of the site for the module. */
+/** The changes from one version of a site to another, in the lines of `parallax lint --against`. Null if one of them has mistakes, or another ID. */
+export type Comparison = string[] | null;
+
+/** The limits of experiments, from the schema of the program. */
+export interface ExperimentLimits {
+  /** The pattern of a key. */
+  key: string;
+  rampSteps: number;
+  guardrails: number;
+}
+
+/** The directory of the site for the module, and that of the version to compare with. */
 const ROOT = '/site';
+const BASE = '/base';
 /** Bytes of the status and the length before the content of an output, and of the length before each byte string. */
 const HEAD_BYTES = 8;
 const LENGTH_BYTES = 4;
@@ -37,13 +49,16 @@ const RUNS_MAX = 100;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Returns the listing of each directory: for each entry its kind, its name and a zero byte. */
-function listings(files: Record<string, string>): Map<string, string> {
-  const entries = new Map<string, Map<string, string>>([[ROOT, new Map()]]);
-  for (const file of Object.keys(files)) {
+/** Returns the files with their paths in a directory. */
+const filesIn = (directory: string, files: Record<string, string>): [string, string][] => Object.entries(files).map(([file, text]) => [`${directory}/${file}`, text]);
+
+/** Returns the listing of each directory of some files: for each entry its kind, its name and a zero byte. */
+function listings(roots: string[], files: Map<string, string>): Map<string, string> {
+  const entries = new Map(roots.map((root) => [root, new Map<string, string>()]));
+  for (const file of files.keys()) {
     const names = file.split('/');
     names.forEach((name, at) => {
-      const directory = [ROOT, ...names.slice(0, at)].join('/');
+      const directory = names.slice(0, at).join('/');
       if (!entries.has(directory)) entries.set(directory, new Map());
       entries.get(directory)!.set(name, at === names.length - 1 ? 'f' : 'd');
     });
@@ -66,25 +81,44 @@ export class Author {
     return JSON.parse(records.find(([tag]) => tag === 'output')![1]!);
   }
 
+  /** Returns the limits of experiments of the program. */
+  experimentLimits(): ExperimentLimits {
+    const records = this.#call(['argument', 'schema', 'argument', 'route']);
+    const { properties } = JSON.parse(records.find(([tag]) => tag === 'output')![1]!).$defs.Experiment;
+    const ramp = properties.coverage.anyOf.find(({ type }: { type: string }) => type === 'array');
+    return { key: properties.key.pattern, rampSteps: ramp.maxItems, guardrails: properties.guardrails.maxItems };
+  }
+
   /** Returns all mistakes of the files. Throws if the module stops; the next call begins with a new instance. */
   lint(files: Record<string, string>): Report {
-    const directories = listings(files);
+    const { errors, warnings } = JSON.parse(this.#lint(['--format', 'json'], [ROOT], new Map(filesIn(ROOT, files))) || '{}');
+    return { errors: errors ?? [], warnings: warnings ?? [] };
+  }
+
+  /** Returns what changes if the files replace those of `base`. */
+  compare(base: Record<string, string>, files: Record<string, string>): Comparison {
+    const output = this.#lint(['--against', BASE], [ROOT, BASE], new Map([...filesIn(ROOT, files), ...filesIn(BASE, base)]));
+    // The first line names the base, and the last one counts the routes and the mistakes.
+    return output === '' ? null : output.trim().split('\n').slice(1, -1);
+  }
+
+  /** Returns the standard output of `parallax lint` for files with their paths. It is empty if the files have mistakes and no format is given. */
+  #lint(words: string[], roots: string[], files: Map<string, string>): string {
+    const directories = listings(roots, files);
     const facts = new Map<string, string[]>();
     const factOf = (path: string): string[] => {
       const listing = directories.get(path);
-      const content = path.startsWith(`${ROOT}/`) && Object.hasOwn(files, path.slice(ROOT.length + 1)) ? files[path.slice(ROOT.length + 1)]! : undefined;
+      const content = files.get(path);
       if (listing !== undefined) return [path, 'directory', '0', '', listing];
       if (content === undefined) return [path, 'unreadable', '0', 'ENOENT 2 no such file or directory', ''];
       return [path, 'file', `${encoder.encode(content).length}`, '', content];
     };
+    const command = ['lint', ROOT, ...words].flatMap((word) => ['argument', word]);
     for (let run = 0; run < RUNS_MAX; run += 1) {
       const known = [...facts].flatMap(([path, fields]) => ['fact', path, ...fields]);
-      const records = this.#call(['argument', 'lint', 'argument', ROOT, 'argument', '--format', 'argument', 'json', ...known]);
+      const records = this.#call([...command, ...known]);
       const needs = records.filter(([tag]) => tag === 'need').map(([, path]) => path!);
-      if (needs.length === 0) {
-        const { errors, warnings } = JSON.parse(records.find(([tag]) => tag === 'output')?.[1] ?? '{}');
-        return { errors: errors ?? [], warnings: warnings ?? [] };
-      }
+      if (needs.length === 0) return records.find(([tag]) => tag === 'output')?.[1] ?? '';
       for (const path of needs) facts.set(path, factOf(path));
     }
     throw new Error('The module of the compiler reads the site again and again.');

@@ -5,11 +5,14 @@ import type { Data } from '../core/map.js';
 import type { Json, JsonObject } from '../core/json.js';
 import type { SiteFile } from '../server/storage.js';
 import { type Api, ApiError, type LoadedSite, createApi } from './api.js';
+import { Audiences } from './audiences.js';
 import type { Diagnostic } from './author.js';
 import { Changes, type ShownConflict } from './changes.js';
+import { Experiments } from './experiments.js';
 import { shapesOf } from './fields.js';
 import { History } from './history.js';
 import { Pages } from './pages.js';
+import { ProblemList } from './problem-list.js';
 import { useProblems } from './problems.js';
 import { type FieldOverrides, PageEditor, type Registry, useEditor } from './puck-adapter.js';
 import { SeeAs } from './see-as.js';
@@ -32,7 +35,7 @@ export interface ComposerProps {
   moduleUrl?: string;
 }
 
-type View = { name: 'pages' } | { name: 'changes' } | { name: 'history' } | { name: 'page'; file: string };
+type View = { name: 'pages' } | { name: 'changes' } | { name: 'history' } | { name: 'experiments' } | { name: 'audiences' } | { name: 'page'; file: string };
 
 export function Composer(props: ComposerProps): ReactNode {
   const api = useMemo(() => createApi(props.endpoint), [props.endpoint]);
@@ -96,7 +99,8 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
   const [isSaving, setSaving] = useState(false);
   useEffect(() => localStorage.setItem(draftsKey(endpoint), JSON.stringify(drafts)), [endpoint, drafts]);
   const files = useMemo(() => presentFiles(site, drafts), [site, drafts]);
-  const { report, error: checkError, vocabulary } = useProblems(createWorker, moduleUrl, files);
+  const { report, error: checkError, vocabulary, experimentLimits, compare } = useProblems(createWorker, moduleUrl, files);
+  const saved = useMemo(() => presentFiles(site, {}), [site]);
   const sizes = useSizes(api);
   const mayEdit = site.roles.includes('edit');
   const edit = (file: string, text: string | null) => setDrafts((last) => withText(site, last, file, text));
@@ -191,14 +195,20 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
       <header className="px-bar">
         <b>Composer</b>
         <span className="px-dim">{site.user.name}</span>
-        {view.name === 'pages' && changesButton}
+        {['pages', 'experiments', 'audiences'].includes(view.name) && changesButton}
         {view.name === 'pages' && <button type="button" onClick={() => setView({ name: 'history' })}>History</button>}
+        {view.name === 'pages' && <button type="button" onClick={() => setView({ name: 'experiments' })}>Experiments</button>}
+        {view.name === 'pages' && <button type="button" onClick={() => setView({ name: 'audiences' })}>Audiences</button>}
       </header>
       {status}
       {view.name === 'history' ? (
         <History {...{ api, mayEdit }} onRestore={restore} onClose={() => setView({ name: 'pages' })} />
       ) : view.name === 'changes' ? (
-        <Changes {...{ site, drafts, conflicts, isSaving }} mayPublish={site.roles.includes('publish')} onSave={(message, publishes) => void save(message, publishes)} onDiscard={(file) => edit(file, drafts[file]!.base?.text ?? null)} onClose={() => setView({ name: 'pages' })} />
+        <Changes {...{ site, drafts, conflicts, isSaving, saved, files, compare }} mayPublish={site.roles.includes('publish')} onSave={(message, publishes) => void save(message, publishes)} onDiscard={(file) => edit(file, drafts[file]!.base?.text ?? null)} onClose={() => setView({ name: 'pages' })} />
+      ) : view.name === 'experiments' ? (
+        <Experiments {...{ files, report, vocabulary, mayEdit }} limits={experimentLimits} isLocked={(place) => canEdit !== undefined && !canEdit(place)} onChange={(texts) => Object.entries(texts).forEach(([file, text]) => edit(file, text))} onClose={() => setView({ name: 'pages' })} />
+      ) : view.name === 'audiences' ? (
+        <Audiences {...{ files, report, vocabulary, mayEdit }} audiences={audiencesOf(textOf(site, drafts, 'audiences.json'), sizes)} onChange={edit} onClose={() => setView({ name: 'pages' })} />
       ) : (
         <Pages pages={pagesOf(site, drafts)} {...{ mistakes, mayEdit }} onOpen={(file) => setView({ name: 'page', file })} onNew={addPage} onRemove={removePage} />
       )}
@@ -256,21 +266,5 @@ function Bar({ path, onClose, actions, status }: { path: string; onClose(): void
       {status}
       {actions}
     </header>
-  );
-}
-
-function ProblemList({ problems }: { problems: Diagnostic[] }): ReactNode {
-  if (problems.length === 0) return null;
-  return (
-    <section aria-label="Mistakes" className="px-problems">
-      <h2>Mistakes</h2>
-      <ul className="px-list">
-        {problems.map(({ title, pointer, expected, help }, at) => (
-          <li key={at}>
-            <b>{title}</b> {pointer && <code>{pointer}</code>} {expected && <span>Expected {expected}.</span>} {help?.map((line) => <span key={line}>{line} </span>)}
-          </li>
-        ))}
-      </ul>
-    </section>
   );
 }

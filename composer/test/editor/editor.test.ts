@@ -1,17 +1,15 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { BrowserContext, Page } from 'playwright-core';
 import { toPuck, type Layout } from '../../src/core/index.js';
-import { PARALLAX, type Team, type TeamOptions, bundle, startTeam } from './team.js';
+import { startSession, stepsOf } from './steps.js';
+import { type Team, type TeamOptions, bundle } from './team.js';
 
 /** The project of the tests, with the packed package. */
 const PROJECT = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..');
-const STEP_MS = 20_000;
 
 describe('the editor', () => {
   let team: Team;
@@ -24,44 +22,13 @@ describe('the editor', () => {
     built = await bundle(PROJECT);
   });
   beforeEach(() => begin());
-  /** Starts the app, and opens the list of the pages. */
   async function begin(options: TeamOptions = {}): Promise<void> {
     await team?.stop();
-    team = await startTeam(built, options);
-    context = await team.browser.newContext({ viewport: { width: 1500, height: 900 } });
-    context.setDefaultTimeout(STEP_MS);
-    page = await context.newPage();
-    faults.length = 0;
-    page.on('pageerror', (error) => faults.push(error.message));
-    page.on('console', (message) => message.type() === 'error' && !/Failed to load resource/.test(message.text()) && faults.push(message.text()));
-    await page.goto(team.url);
-    await page.getByRole('heading', { name: 'Pages' }).waitFor();
+    ({ team, context, page } = await startSession(built, faults, options));
   }
   after(async () => team?.stop());
 
-  const text = (file: string) => readFileSync(path.join(team.directory, file), 'utf8');
-  const open = async (route: string) => {
-    await page.getByRole('list', { name: 'Pages' }).getByRole('button').filter({ hasText: new RegExp(`^${route} `) }).first().click();
-    await page.frameLocator('iframe').locator('[data-zone]').first().waitFor();
-  };
-  const preview = () => page.frameLocator('iframe');
-  const zone = async (name: string) => {
-    const button = page.getByRole('region', { name: 'Zones' }).getByRole('button', { name: new RegExp(`^${name} `) });
-    if ((await button.getAttribute('aria-expanded')) === 'false') await button.click();
-  };
-  const tab = (name: string) => page.getByRole('tab', { name, exact: true });
-  /** Selects a block by its outline, and writes into one of its fields. */
-  const write = async (block: string, field: string, value: string) => {
-    await preview().locator(block).first().click();
-    await page.getByRole('complementary', { name: 'Content' }).getByLabel(field, { exact: true }).first().fill(value);
-  };
-  const save = async (message: string, button = 'Save') => {
-    await page.getByRole('button', { name: /^Changes/ }).click();
-    await page.getByLabel('What did you change?').fill(message);
-    await page.getByRole('button', { name: button, exact: true }).click();
-  };
-  /** Fails with the mistakes of the site, if it has any. */
-  const lint = () => execFileSync(PARALLAX, ['lint', team.directory], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  const { text, open, preview, zone, tab, write, save, lint, checkAxe } = stepsOf(() => ({ team, page }));
 
   test('every page in every version of its zones is shown, and none has changed by that', async () => {
     const files = readdirSync(path.join(team.directory, 'routes'), { recursive: true }).map(String).filter((name) => name.endsWith('.json'));
@@ -276,30 +243,19 @@ describe('the editor', () => {
   });
 
   test('axe finds nothing in the parts of the composer', async () => {
-    const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-    const check = async (place: string) => {
-      await page.evaluate(source);
-      const found = await page.evaluate(async () => {
-        // The blocks, the outline, the preview and the fields are parts of the editor library.
-        const exclude = [['[class*="Puck"]'], ['[class*="Outline"]'], ['[class*="Drawer"]'], ['[class*="PuckFields"]'], ['[class*="Input"]'], ['iframe']];
-        const { violations } = await (globalThis as any).axe.run({ include: [['.px-composer']], exclude }, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] });
-        return violations.map(({ id, nodes }: any) => `${id}: ${nodes.map(({ html }: any) => html).join(' ')}`);
-      });
-      assert.deepEqual(found, [], place);
-    };
-    await check('pages');
+    await checkAxe('pages');
     await page.getByRole('button', { name: 'Remove /rental' }).click();
-    await check('a page that is removed');
+    await checkAxe('a page that is removed');
     await page.getByRole('button', { name: 'Cancel' }).click();
     await open('/');
     await zone('hero');
-    await check('a page');
+    await checkAxe('a page');
     await write('[data-zone] h1, [data-zone] h2', 'Title', 'Read by everybody');
     await page.getByRole('button', { name: /^Changes/ }).click();
-    await check('changes');
+    await checkAxe('changes');
     await page.setViewportSize({ width: 400, height: 800 });
     await page.getByRole('button', { name: 'Back' }).click();
-    await check('pages on a phone');
+    await checkAxe('pages on a phone');
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400);
   });
 
