@@ -40,7 +40,7 @@ export function Audiences({ files, audiences, report, vocabulary, mayEdit, onCha
   const isReadOnly = !mayEdit || !isObject(content);
   return (
     <main className="px-pages">
-      <div className="px-row">
+      <div className="px-row px-middle">
         <h1>Audiences</h1>
         <button type="button" onClick={onClose}>Back</button>
       </div>

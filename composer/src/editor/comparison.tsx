@@ -31,6 +31,7 @@ export function Consequences({ saved, files, compare }: ConsequencesProps): Reac
   useEffect(() => {
     let isCurrent = true;
     setError(null);
+    setComparison(undefined);
     const compared = compare ? compare(saved, files) : new Promise<Comparison>((resolve) => resolve(changedExperiments(saved, files)));
     compared.then((found) => isCurrent && setComparison(found), (reason: Error) => isCurrent && setError(reason.message));
     return () => {

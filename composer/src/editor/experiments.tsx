@@ -51,7 +51,7 @@ export function Experiments({ files, report, vocabulary, limits, mayEdit, isLock
   const free = zones.filter((zone) => zone.versions.length > 1 && !isLocked(zone));
   return (
     <main className="px-pages">
-      <div className="px-row">
+      <div className="px-row px-middle">
         <h1>Experiments</h1>
         <button type="button" onClick={onClose}>Back</button>
       </div>
@@ -219,7 +219,7 @@ function NewExperiment({ zones, isTaken, onAdd }: { zones: SiteZone[]; isTaken(k
       <label className="px-field">
         <span>Name of a new experiment</span>
         <input value={name} required maxLength={64} aria-describedby={id} onChange={(event) => setName(event.currentTarget.value)} />
-        <span id={id} className="px-dim">{key && `Its key is ${key}. It stays as it is.`}</span>
+        {key && <span id={id} className="px-dim">Its key is {key}. The key stays.</span>}
       </label>
     </ZoneForm>
   );

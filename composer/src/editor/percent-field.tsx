@@ -32,8 +32,8 @@ export function PercentField({ label, share, isReadOnly, onChange }: PercentFiel
   return (
     <label className="px-field">
       <span>{label} (%)</span>
-      <input className="px-short" inputMode="decimal" readOnly={isReadOnly} value={shown} aria-invalid={!isPercent(shown)} aria-describedby={id} onChange={(event) => change(event.currentTarget.value)} onBlur={() => setTyped(null)} />
-      <span id={id} className="px-fault">{isPercent(shown) ? '' : 'A number from 0 to 100.'}</span>
+      <input className="px-short" inputMode="decimal" readOnly={isReadOnly} value={shown} aria-invalid={!isPercent(shown)} aria-describedby={isPercent(shown) ? undefined : id} onChange={(event) => change(event.currentTarget.value)} onBlur={() => setTyped(null)} />
+      {!isPercent(shown) && <span id={id} className="px-fault">A number from 0 to 100.</span>}
     </label>
   );
 }
