@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
@@ -104,6 +104,7 @@ describe('experiments', () => {
 
     await experiment('headline-of-about');
     await page.getByRole('button', { name: 'End now' }).click();
+    await page.getByRole('region', { name: 'Mistakes' }).getByText(/^Warning: /).waitFor();
     await page.getByLabel(/^Winner/).selectOption('short');
     await view().getByText(/^decided: everyone sees short/).waitFor();
     const ended = await saveAndCompare('The short one won');
@@ -182,6 +183,30 @@ describe('experiments', () => {
     await page.getByRole('button', { name: 'Changes (1) …' }).click();
     await page.getByRole('button', { name: 'Discard these changes' }).click();
     await page.getByText('Nothing is changed.').waitFor();
+  });
+
+  test('the form lets as many steps and guardrails in as the program', async () => {
+    const file = path.join(team.directory, 'routes/tents.json');
+    const [most, guards] = [32, 16];
+    const steps = Array.from({ length: most - 1 }, (_, at) => ({ from: timeIn(at - 1).text, share: 0.5 }));
+    const guardrails = Array.from({ length: guards - 1 }, (_, at) => ({ goal: `Loss ${at}`, margin: 0.1 }));
+    const withLimits = text('routes/tents.json').replace('"coverage": 0.8', `"coverage": ${JSON.stringify(steps)}, "guardrails": ${JSON.stringify(guardrails)}`);
+    writeFileSync(file, withLimits);
+    assert.equal(lint(), '');
+    await page.reload();
+    await experiment('tent-advice');
+    const added = ['Add a step', 'Add a guardrail'].map((name) => page.getByRole('button', { name }));
+    for (const button of added) {
+      await button.click();
+      assert.equal(await button.isDisabled(), true);
+    }
+    await save('As many as can be');
+    await page.getByText('Saved.').waitFor();
+    assert.equal(lint(), '');
+    const { coverage, guardrails: all } = JSON.parse(text('routes/tents.json')).layout.zones.advice.rules[1].experiment;
+    assert.deepEqual([coverage.length, all.length], [most, guards]);
+    writeFileSync(file, text('routes/tents.json').replace('"share":', `"share": 0.4 }, { "from": "${timeIn(-2).text}", "share":`));
+    assert.throws(lint, /32/);
   });
 
   test('who may only look, or may not change a zone of it, sees an experiment and cannot change it', async () => {
