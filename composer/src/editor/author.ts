@@ -31,8 +31,6 @@ export type Comparison = string[] | null;
 
 /** The limits of experiments, from the schema of the program. */
 export interface ExperimentLimits {
-  /** The pattern of a key. */
-  key: string;
   rampSteps: number;
   guardrails: number;
 }
@@ -86,7 +84,7 @@ export class Author {
     const records = this.#call(['argument', 'schema', 'argument', 'route']);
     const { properties } = JSON.parse(records.find(([tag]) => tag === 'output')![1]!).$defs.Experiment;
     const ramp = properties.coverage.anyOf.find(({ type }: { type: string }) => type === 'array');
-    return { key: properties.key.pattern, rampSteps: ramp.maxItems, guardrails: properties.guardrails.maxItems };
+    return { rampSteps: ramp.maxItems, guardrails: properties.guardrails.maxItems };
   }
 
   /** Returns all mistakes of the files. Throws if the module stops; the next call begins with a new instance. */
