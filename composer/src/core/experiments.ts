@@ -1,6 +1,7 @@
 // The experiments of a whole site. Zones with the same key share one experiment, so all its places change together.
 import type { Json, JsonObject } from './json.js';
-import { LayoutError, NODE_NESTING_MAX, at, isObject } from './layout.js';
+import { at, isObject } from './layout.js';
+import { withValue, zonesOfSite } from './site-zones.js';
 
 /** The members of an experiment beside its key. The program checks their values. */
 export interface ExperimentSettings {
@@ -116,7 +117,7 @@ export function setExperiment(files: Record<string, Json>, key: string, settings
       if (agrees(member, edited[member], wanted[member]) && !isNewMetric) continue;
       edited = withMember(edited, member, wanted[member]);
     }
-    if (edited !== experiment) changed.set(file, withValue(changed.get(file) ?? files[file]!, pointer.split('/').slice(1), edited));
+    if (edited !== experiment) changed.set(file, withValue(changed.get(file) ?? files[file]!, pointer, edited));
   }
   return Object.fromEntries(changed);
 }
@@ -131,57 +132,74 @@ function withMember(experiment: JsonObject, member: Member, value: Json | undefi
   return Object.fromEntries([...entries.slice(0, place), [member, value], ...entries.slice(place)]);
 }
 
-/** Returns the value with another one at a pointer. Arrays and the order of members stay. */
-function withValue(target: Json, [token, ...rest]: string[], value: Json): Json {
-  if (token === undefined) return value;
-  const name = token.replaceAll('~1', '/').replaceAll('~0', '~');
-  if (Array.isArray(target)) return target.map((item, index) => (String(index) === name ? withValue(item, rest, value) : item));
-  const members = target as JsonObject;
-  return { ...members, [name]: withValue(members[name]!, rest, value) };
-}
-
 function findAll(files: Record<string, Json>): Found[] {
-  const found: Found[] = [];
-  for (const [file, route] of Object.entries(files)) {
-    if (!file.startsWith('routes/') || !isObject(route) || !isObject(route.layout)) continue;
-    const add = (zone: string, pointer: string, rule: JsonObject) => {
+  return zonesOfSite(files).flatMap(({ file, path, zone, pointer, rules }) =>
+    rules.flatMap((rule, index): Found[] => {
+      if (!isObject(rule) || !isObject(rule.experiment) || typeof rule.experiment.key !== 'string') return [];
       const { experiment, when } = rule;
-      if (!isObject(experiment) || typeof experiment.key !== 'string') return;
-      const place = { file, path: String(route.path), zone, pointer: at(pointer, 'experiment'), ...(isGiven(when) && { when }) };
-      found.push({ ...place, key: experiment.key, experiment });
-    };
-    visitZones(route.layout.zones, '/layout/zones', 1, add);
-  }
-  return found;
+      const place = { file, path, zone, pointer: at(at(at(pointer, 'rules'), index), 'experiment'), ...(isGiven(when) && { when }) };
+      return [{ ...place, key: rule.experiment.key, experiment: experiment as JsonObject }];
+    }),
+  );
 }
 
-/** Calls `visit` for each rule. Skips parts of another form, which the program refuses. */
-function visitZones(
-  zones: Json | undefined,
-  pointer: string,
-  depth: number,
-  visit: (zone: string, pointer: string, rule: JsonObject) => void,
-): void {
-  if (!isObject(zones)) return;
-  if (depth > NODE_NESTING_MAX + 1) throw new LayoutError(pointer, `at most ${NODE_NESTING_MAX} nodes in each other`);
-  const visitNodes = (nodes: Json | undefined, place: string) => {
-    for (const [index, node] of (Array.isArray(nodes) ? nodes : []).entries()) {
-      if (isObject(node)) visitZones(node.zones, at(at(place, index), 'zones'), depth + 1, visit);
-    }
-  };
-  for (const [name, zone] of Object.entries(zones)) {
-    const place = at(pointer, name);
-    if (!isObject(zone)) {
-      visitNodes(zone, place);
-      continue;
-    }
-    const { default: content, variants, rules } = zone;
-    for (const [index, rule] of (Array.isArray(rules) ? rules : []).entries()) {
-      if (isObject(rule)) visit(name, at(at(place, 'rules'), index), rule);
-    }
-    visitNodes(content, at(place, 'default'));
-    for (const [key, nodes] of Object.entries(isObject(variants) ? variants : {})) visitNodes(nodes, at(at(place, 'variants'), key));
+/** The error for a zone that no page has with several versions. */
+export class UnknownZoneError extends Error {
+  constructor(file: string, zone: string) {
+    super(`The page of ${file} has no zone "${zone}" with several versions.`);
+    this.name = 'UnknownZoneError';
   }
+}
+
+/**
+ * Adds an experiment to a zone, as its last rule. Returns the file that changes. If other zones have the experiment, the zone gets those
+ * settings that all its zones have alike.
+ *
+ * @throws UnknownZoneError if the page has no such zone.
+ */
+export function addExperiment(
+  files: Record<string, Json>,
+  key: string,
+  { file, zone }: Pick<ExperimentPlace, 'file' | 'zone'>,
+  settings: ExperimentSettings,
+): Record<string, Json> {
+  const found = zonesOfSite(files).find((other) => other.file === file && other.zone === zone);
+  if (!found) throw new UnknownZoneError(file, zone);
+  const isShared = findAll(files).some((place) => place.key === key);
+  const given = settings as unknown as Record<Member, Json | undefined>;
+  const members = (isShared ? DECIDING : MEMBERS).filter((member) => isGiven(given[member]));
+  const experiment = { key, ...Object.fromEntries(members.map((member) => [member, given[member]!])) };
+  return { [file]: withValue(files[file]!, at(found.pointer, 'rules'), [...found.rules, { experiment }]) };
+}
+
+/**
+ * Removes an experiment from all its zones, or from one. Returns the files that change. The metrics of a removed place move to another
+ * one. The versions stay.
+ *
+ * @throws UnknownExperimentError if no page has the experiment.
+ */
+export function removeExperiment(files: Record<string, Json>, key: string, from?: Pick<ExperimentPlace, 'file' | 'zone'>): Record<string, Json> {
+  const experiment = experimentsOf(files).find((other) => other.key === key);
+  if (!experiment) throw new UnknownExperimentError(key);
+  const changed: Record<string, Json> = {};
+  const isOfKey = (rule: Json) => isObject(rule) && isObject(rule.experiment) && rule.experiment.key === key;
+  for (const { file, zone, pointer, rules } of zonesOfSite(files)) {
+    const isWanted = from === undefined || (from.file === file && from.zone === zone);
+    if (!isWanted || !rules.some(isOfKey)) continue;
+    changed[file] = withValue(changed[file] ?? files[file]!, at(pointer, 'rules'), rules.filter((rule) => !isOfKey(rule)));
+  }
+  const rest = { ...files, ...changed };
+  const isLeft = findAll(rest).some((place) => place.key === key);
+  return isLeft && experiment.conflicts.length === 0 ? { ...changed, ...setExperiment(rest, key, experiment.settings) } : changed;
+}
+
+export type Standing = 'not started' | 'running' | 'ended' | 'decided';
+
+/** Returns whether an experiment runs at a time. Times that the program refuses do not count. */
+export function standingOf({ from, to, winner }: ExperimentSettings, nowMs: number): Standing {
+  const hasPassed = (time: string | undefined) => time !== undefined && Date.parse(time) <= nowMs;
+  if (hasPassed(to)) return winner === undefined ? 'ended' : 'decided';
+  return from !== undefined && Date.parse(from) > nowMs ? 'not started' : 'running';
 }
 
 // The changes, in words.

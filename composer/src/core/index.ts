@@ -1,10 +1,11 @@
+export { type AudienceUse, keyFromName, usesOfAudiences } from './audiences.js';
 export { type Locks, type ShownZone, type Spot, canHold, insertBlock, isZoneLocked, locksOf, moveBlock, removeBlock, shownZones, spotOf } from './blocks.js';
 export { type Problem, type SiteNames, problems } from './condition-problems.js';
 export { words } from './condition-words.js';
 export type { AudienceTest, Check, Count, Form, Group, Scalar, Test, Vocabulary, VocabularyOperator, VocabularyPath } from './conditions.js';
 export { FORM_NESTING_MAX, entryOf, fromForm, isCount, pathText, toForm } from './conditions.js';
-export type { ExperimentDifference, ExperimentPlace, ExperimentSettings, SiteExperiment } from './experiments.js';
-export { UnknownExperimentError, differences, experimentsOf, setExperiment } from './experiments.js';
+export type { ExperimentDifference, ExperimentPlace, ExperimentSettings, SiteExperiment, Standing } from './experiments.js';
+export { UnknownExperimentError, UnknownZoneError, addExperiment, differences, experimentsOf, removeExperiment, setExperiment, standingOf } from './experiments.js';
 export type { Json, JsonObject } from './json.js';
 export type { Layout, LayoutNode, PersonalizedZone, Zone } from './layout.js';
 export { LayoutError, NODE_NESTING_MAX } from './layout.js';
@@ -15,6 +16,7 @@ export { type FileConflict, type MergedFiles, mergeFiles } from './merge-files.j
 export { MergeError } from './moves.js';
 export { type Place, placeOf } from './place.js';
 export { patch } from './patch.js';
+export { type SiteZone, zonesOfSite } from './site-zones.js';
 export { PatchError } from './source.js';
 export type { Change } from './variants.js';
 export { addVariant, removeVariant, renameVariant } from './variants.js';

@@ -1,4 +1,5 @@
-// The author module in the browser: it checks the files of a site as `parallax lint` does, from memory.
+// The author module in the browser: it checks the files of a site as `parallax lint` does, and decides for invented visitors of it, from
+// memory.
 import type { Vocabulary } from '../core/index.js';
 
 interface ModuleExports {
@@ -8,6 +9,7 @@ interface ModuleExports {
   input(length: number): number;
   last_panic(): number;
   run(): number;
+  explain(): number;
 }
 
 /** A mistake or a warning of the program. */
@@ -26,8 +28,18 @@ export interface Report {
   warnings: Diagnostic[];
 }
 
-/** The directory of the site for the module. */
+/** The changes from one version of a site to another, in the lines of `parallax lint --against`. Null if one of them has mistakes, or another ID. */
+export type Comparison = string[] | null;
+
+/** The limits of experiments, from the schema of the program. */
+export interface ExperimentLimits {
+  rampSteps: number;
+  guardrails: number;
+}
+
+/** The directory of the site for the module, and that of the version to compare with. */
 const ROOT = '/site';
+const BASE = '/base';
 /** Bytes of the status and the length before the content of an output, and of the length before each byte string. */
 const HEAD_BYTES = 8;
 const LENGTH_BYTES = 4;
@@ -37,13 +49,16 @@ const RUNS_MAX = 100;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Returns the listing of each directory: for each entry its kind, its name and a zero byte. */
-function listings(files: Record<string, string>): Map<string, string> {
-  const entries = new Map<string, Map<string, string>>([[ROOT, new Map()]]);
-  for (const file of Object.keys(files)) {
+/** Returns the files with their paths in a directory. */
+const filesIn = (directory: string, files: Record<string, string>): [string, string][] => Object.entries(files).map(([file, text]) => [`${directory}/${file}`, text]);
+
+/** Returns the listing of each directory of some files: for each entry its kind, its name and a zero byte. */
+function listings(roots: string[], files: Map<string, string>): Map<string, string> {
+  const entries = new Map(roots.map((root) => [root, new Map<string, string>()]));
+  for (const file of files.keys()) {
     const names = file.split('/');
     names.forEach((name, at) => {
-      const directory = [ROOT, ...names.slice(0, at)].join('/');
+      const directory = names.slice(0, at).join('/');
       if (!entries.has(directory)) entries.set(directory, new Map());
       entries.get(directory)!.set(name, at === names.length - 1 ? 'f' : 'd');
     });
@@ -67,7 +82,7 @@ interface Fact {
   strings: Uint8Array[];
 }
 
-/** Checks files with an instance of the module. */
+/** Checks files, and explains decisions, with an instance of the module. */
 export class Author {
   readonly #module: WebAssembly.Module;
   #exports: ModuleExports | null = null;
@@ -80,45 +95,73 @@ export class Author {
 
   /** Returns the vocabulary of conditions of the program. */
   vocabulary(): Vocabulary {
-    const records = this.#call(encoded(['argument', 'schema', 'argument', 'conditions']));
-    return JSON.parse(records.find(([tag]) => tag === 'output')![1]!);
+    return JSON.parse(this.#schema('conditions'));
+  }
+
+  /** Returns the limits of experiments of the program. */
+  experimentLimits(): ExperimentLimits {
+    const { properties } = JSON.parse(this.#schema('route')).$defs.Experiment;
+    const ramp = properties.coverage.anyOf.find(({ type }: { type: string }) => type === 'array');
+    return { rampSteps: ramp.maxItems, guardrails: properties.guardrails.maxItems };
   }
 
   /** Returns all mistakes of the files. Throws if the module stops; the next call begins with a new instance. */
   lint(files: Record<string, string>): Report {
-    const directories = listings(files);
-    const facts = this.#facts;
+    const output = this.#lint(['--format', 'json'], [ROOT], new Map(filesIn(ROOT, files)), this.#facts);
+    const { errors, warnings } = JSON.parse(output || '{}');
+    return { errors: errors ?? [], warnings: warnings ?? [] };
+  }
+
+  /** Returns what changes if the files replace those of `base`. */
+  compare(base: Record<string, string>, files: Record<string, string>): Comparison {
+    const output = this.#lint(['--against', BASE], [ROOT, BASE], new Map([...filesIn(ROOT, files), ...filesIn(BASE, base)]), new Map());
+    // The first line names the base, and the last one counts the routes and the mistakes.
+    return output === '' ? null : output.trim().split('\n').slice(1, -1);
+  }
+
+  /** Returns the response for the page of a question about an invented visitor, with the reasons. Throws if the site or the question has a mistake. */
+  explain(files: Record<string, string>, question: object): Record<string, unknown> {
+    return JSON.parse(decoder.decode(this.#call('explain', encoded([JSON.stringify(question), ...Object.entries(files).flat()]))));
+  }
+
+  /**
+   * Returns the standard output of `parallax lint` for files with their paths. It is empty if the files have mistakes and no format is given.
+   * `facts` is what the module has read before.
+   */
+  #lint(words: string[], roots: string[], files: Map<string, string>, facts: Map<string, Fact>): string {
+    const directories = listings(roots, files);
     const read = (path: string): void => {
-      const name = path.slice(ROOT.length + 1);
-      const listing = directories.get(path);
-      const source = listing ?? (path.startsWith(`${ROOT}/`) && Object.hasOwn(files, name) ? files[name]! : undefined);
+      const source = directories.get(path) ?? files.get(path);
       const known = facts.get(path);
       if (known && known.source === source) return;
-      facts.set(path, { source, strings: factOf(path, listing !== undefined, source) });
+      facts.set(path, { source, strings: factOf(path, directories.has(path), source) });
     };
     [...facts.keys()].forEach(read);
-    const words = encoded(['argument', 'lint', 'argument', ROOT, 'argument', '--format', 'argument', 'json']);
+    const command = encoded(['lint', ROOT, ...words].flatMap((word) => ['argument', word]));
     for (let run = 0; run < RUNS_MAX; run += 1) {
-      const records = this.#call([...words, ...[...facts.values()].flatMap(({ strings }) => strings)]);
+      const records = this.#run([...command, ...[...facts.values()].flatMap(({ strings }) => strings)]);
       const needs = records.filter(([tag]) => tag === 'need').map(([, path]) => path!);
       if (needs.length === 0) {
-        const { errors, warnings } = JSON.parse(records.find(([tag]) => tag === 'output')?.[1] ?? '{}');
-        this.#forget(directories, files);
-        return { errors: errors ?? [], warnings: warnings ?? [] };
+        // Otherwise the facts would grow with each rename.
+        for (const path of facts.keys()) if (!directories.has(path) && !files.has(path)) facts.delete(path);
+        return records.find(([tag]) => tag === 'output')?.[1] ?? '';
       }
       needs.forEach(read);
     }
     throw new Error('The module of the compiler reads the site again and again.');
   }
 
-  /** Forgets removed files, so that the facts do not grow with each rename. */
-  #forget(directories: Map<string, string>, files: Record<string, string>): void {
-    for (const path of this.#facts.keys()) {
-      if (!directories.has(path) && !Object.hasOwn(files, path.slice(ROOT.length + 1))) this.#facts.delete(path);
-    }
+  #schema(name: string): string {
+    return this.#run(encoded(['argument', 'schema', 'argument', name])).find(([tag]) => tag === 'output')![1]!;
   }
 
-  #call(bytes: Uint8Array[]): string[][] {
+  #run(bytes: Uint8Array[]): string[][] {
+    return readRecords(this.#call('run', bytes));
+  }
+
+  /** Calls a function of the module. Throws its error, or that the module has stopped. */
+  #call(name: 'run' | 'explain', bytes: Uint8Array[]): Uint8Array {
+    let output: { isOk: boolean; content: Uint8Array };
     try {
       const exports = (this.#exports ??= this.#start());
       exports.set_now_ms(Date.now());
@@ -130,12 +173,14 @@ export class Author {
         memory.set(string, at + LENGTH_BYTES);
         at += LENGTH_BYTES + string.length;
       }
-      return readRecords(this.#read(exports.run() >>> 0));
+      output = this.#read(exports[name]() >>> 0);
     } catch (error) {
       const text = this.#panic() || String(error);
       this.#exports = null;
       throw new Error(`The compiler stopped: ${text}`, { cause: error });
     }
+    if (!output.isOk) throw new Error(decoder.decode(output.content));
+    return output.content;
   }
 
   #start(): ModuleExports {
@@ -144,11 +189,10 @@ export class Author {
     return exports;
   }
 
-  #read(at: number): Uint8Array {
+  #read(at: number): { isOk: boolean; content: Uint8Array } {
     const view = new DataView(this.#exports!.memory.buffer, at, HEAD_BYTES);
     const content = new Uint8Array(this.#exports!.memory.buffer, at + HEAD_BYTES, view.getUint32(4, true)).slice();
-    if (view.getUint32(0, true) !== 0) throw new Error(decoder.decode(content));
-    return content;
+    return { isOk: view.getUint32(0, true) === 0, content };
   }
 
   #panic(): string {

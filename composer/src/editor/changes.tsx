@@ -1,5 +1,7 @@
 // The changes before a save, and the conflicts of one.
 import { type ReactNode, useState } from 'react';
+import { Consequences } from './comparison.js';
+import type { Compare } from './problems.js';
 import { type Drafts, type Site, pagesOf } from './site.js';
 
 /** One line of a difference. */
@@ -66,6 +68,10 @@ interface ChangesProps {
   site: Site;
   drafts: Drafts;
   conflicts: ShownConflict[];
+  /** All files as they are saved, and as they are now. */
+  saved: Record<string, string>;
+  files: Record<string, string>;
+  compare: Compare | null;
   isSaving: boolean;
   mayPublish: boolean;
   onSave(message: string, publishes: boolean): void;
@@ -73,7 +79,7 @@ interface ChangesProps {
   onClose(): void;
 }
 
-export function Changes({ site, drafts, conflicts, isSaving, mayPublish, onSave, onDiscard, onClose }: ChangesProps): ReactNode {
+export function Changes({ site, drafts, conflicts, saved, files, compare, isSaving, mayPublish, onSave, onDiscard, onClose }: ChangesProps): ReactNode {
   const [message, setMessage] = useState('');
   const paths = new Map(pagesOf(site, drafts).map(({ file, path }) => [file, path]));
   return (
@@ -94,6 +100,7 @@ export function Changes({ site, drafts, conflicts, isSaving, mayPublish, onSave,
           </ul>
         </section>
       )}
+      {Object.keys(drafts).length > 0 && <Consequences {...{ saved, files, compare }} />}
       {Object.entries(drafts).map(([file, { base, text }]) => (
         <section key={file} aria-label={paths.get(file) ?? file}>
           <div className="px-row">

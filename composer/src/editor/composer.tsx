@@ -6,20 +6,22 @@ import type { Json, JsonObject } from '../core/json.js';
 import type { SiteFile } from '../server/storage.js';
 import { AfterSave, type Proposal, proposalOf } from './after-save.js';
 import { type Api, ApiError, type LoadedSite, createApi } from './api.js';
+import { Audiences } from './audiences.js';
 import type { Diagnostic } from './author.js';
 import { BlockActions, Outline } from './blocks.js';
 import { Changes, type ShownConflict } from './changes.js';
+import { Experiments } from './experiments.js';
 import { shapesOf } from './fields.js';
 import { History } from './history.js';
 import { Pages } from './pages.js';
 import { mentionsOf, pathRefusal, renamedPage } from './paths.js';
 import { Preview, usePreviewToken } from './preview.js';
-import { ProblemList } from './problem-list.js';
+import { PageProblems } from './problem-list.js';
 import { useProblems } from './problems.js';
 import { usePublication } from './publication.js';
 import { type FieldOverrides, PageEditor, type Registry, useEditor } from './puck-adapter.js';
-import { SeeAs } from './see-as.js';
-import { type Drafts, fileForPath, member, pagesOf, parsed, presentFiles, textOf, withText } from './site.js';
+import { SeeAs, type SeeAsProps } from './see-as.js';
+import { type Drafts, eventNamesOf, fileForPath, member, pagesOf, parsed, presentFiles, textOf, withText } from './site.js';
 import { type AudienceEntry, Zones } from './variants.js';
 import { useViewFocus } from './view-focus.js';
 
@@ -39,7 +41,7 @@ export interface ComposerProps {
   moduleUrl?: string;
 }
 
-type View = { name: 'pages' } | { name: 'changes' } | { name: 'history' } | { name: 'page'; file: string };
+type View = { name: 'pages' } | { name: 'changes' } | { name: 'history' } | { name: 'experiments' } | { name: 'audiences' } | { name: 'page'; file: string };
 
 export function Composer(props: ComposerProps): ReactNode {
   const token = usePreviewToken();
@@ -113,8 +115,10 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
   const publication = usePublication(api);
   useEffect(() => localStorage.setItem(draftsKey(endpoint), JSON.stringify(drafts)), [endpoint, drafts]);
   const files = useMemo(() => presentFiles(site, drafts), [site, drafts]);
-  const { report, error: checkError, vocabulary } = useProblems(createWorker, moduleUrl, files);
+  const { report, error: checkError, vocabulary, experimentLimits, compare, explain } = useProblems(createWorker, moduleUrl, files);
+  const saved = useMemo(() => presentFiles(site, {}), [site]);
   const sizes = useSizes(api);
+  const eventNames = useMemo(() => eventNamesOf(site), [site]);
   const mayEdit = site.roles.includes('edit');
   const edit = (file: string, text: string | null) => setDrafts((last) => withText(site, last, file, text));
 
@@ -197,9 +201,10 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
         <Page
           key={view.file}
           text={files[view.file]!}
-          {...{ api, components, fields, page, shapes }}
+          {...{ components, fields, page, shapes }}
           isReadOnly={!mayEdit}
           vocabulary={vocabulary}
+          seeAs={{ explain: explain ?? api.explain, explainReal: site.roles.includes('visitors') ? api.explain : null, isOfDraft: explain !== null, eventNames }}
           audiences={audiencesOf(textOf(site, drafts, 'audiences.json'), sizes)}
           canEdit={canEdit}
           file={view.file}
@@ -216,14 +221,20 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
       <header className="px-bar">
         <b>Composer</b>
         <span className="px-dim">{site.user.name}</span>
-        {view.name === 'pages' && changesButton}
+        {['pages', 'experiments', 'audiences'].includes(view.name) && changesButton}
         {view.name === 'pages' && <button type="button" onClick={() => setView({ name: 'history' })}>History</button>}
+        {view.name === 'pages' && <button type="button" onClick={() => setView({ name: 'experiments' })}>Experiments</button>}
+        {view.name === 'pages' && <button type="button" onClick={() => setView({ name: 'audiences' })}>Audiences</button>}
       </header>
       {status}
       {view.name === 'history' ? (
         <History {...{ api, site }} onRestore={restore} onClose={() => setView({ name: 'pages' })} />
       ) : view.name === 'changes' ? (
-        <Changes {...{ site, drafts, conflicts, isSaving }} mayPublish={site.roles.includes('publish') && site.features.includes('publish')} onSave={(message, publishes) => void save(message, publishes)} onDiscard={(file) => edit(file, drafts[file]!.base?.text ?? null)} onClose={() => setView({ name: 'pages' })} />
+        <Changes {...{ site, drafts, conflicts, isSaving, saved, files, compare }} mayPublish={site.roles.includes('publish') && site.features.includes('publish')} onSave={(message, publishes) => void save(message, publishes)} onDiscard={(file) => edit(file, drafts[file]!.base?.text ?? null)} onClose={() => setView({ name: 'pages' })} />
+      ) : view.name === 'experiments' ? (
+        <Experiments {...{ files, report, vocabulary, mayEdit }} limits={experimentLimits} isLocked={(place) => canEdit !== undefined && !canEdit(place)} onChange={(texts) => Object.entries(texts).forEach(([file, text]) => edit(file, text))} onClose={() => setView({ name: 'pages' })} />
+      ) : view.name === 'audiences' ? (
+        <Audiences {...{ files, report, vocabulary, mayEdit }} audiences={audiencesOf(textOf(site, drafts, 'audiences.json'), sizes)} onChange={edit} onClose={() => setView({ name: 'pages' })} />
       ) : (
         <>
           {count === 0 && <AfterSave {...{ api, site, proposal, publication }} />}
@@ -244,12 +255,12 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
 }
 
 interface PageProps extends Pick<ComposerProps, 'components' | 'fields' | 'page' | 'canEdit'> {
-  api: Api;
   file: string;
   text: string;
   shapes: ReturnType<typeof shapesOf>;
   isReadOnly: boolean;
   vocabulary: Vocabulary | null;
+  seeAs: Omit<SeeAsProps, 'path' | 'vocabulary'>;
   audiences: AudienceEntry[];
   problems: Diagnostic[];
   onText(text: string): void;
@@ -259,7 +270,7 @@ interface PageProps extends Pick<ComposerProps, 'components' | 'fields' | 'page'
 }
 
 /** The editor of a page. The text changes only where the person edits. */
-function Page({ api, file, text, components, fields, page, canEdit, shapes, isReadOnly, vocabulary, audiences, problems, onText, onClose, actions, status }: PageProps): ReactNode {
+function Page({ file, text, components, fields, page, canEdit, shapes, isReadOnly, vocabulary, seeAs, audiences, problems, onText, onClose, actions, status }: PageProps): ReactNode {
   const route = parsed(text) as JsonObject;
   const [first] = useState<Data>(() => toPuck(route.layout as unknown as Layout));
   const [wanted, setWanted] = useState<{ zone: string } | null>(null);
@@ -279,7 +290,7 @@ function Page({ api, file, text, components, fields, page, canEdit, shapes, isRe
       bar={<Bar path={String(route.path)} onClose={onClose} actions={actions} status={status} />}
       outline={
         <>
-          <ProblemList problems={problems} onZone={(zone) => setWanted({ zone })} />
+          <PageProblems problems={problems} onZone={(zone) => setWanted({ zone })} />
           <Outline {...blocks} />
         </>
       }
@@ -287,7 +298,7 @@ function Page({ api, file, text, components, fields, page, canEdit, shapes, isRe
       panel={
         <>
           <Zones {...{ vocabulary, audiences, isReadOnly, isLocked, wanted }} />
-          <SeeAs api={api} path={String(route.path)} vocabulary={vocabulary} />
+          <SeeAs path={String(route.path)} vocabulary={vocabulary} {...seeAs} />
         </>
       }
     />

@@ -1,6 +1,7 @@
 // A condition as a form: groups of tests, in the paths and operators of the program.
 import type { ReactNode } from 'react';
 import { type Check, type Count, type Form, type Group, type Scalar, type Test, type Vocabulary, type VocabularyPath, isCount, problems } from '../core/index.js';
+import { SpanFields, TimeField, isTime, operatorsOf, spanOf, timeFromNow } from './time-field.js';
 
 /** An audience to choose. */
 interface Choice {
@@ -25,6 +26,10 @@ const OPERATORS: Record<string, string> = {
   $veq: 'is the version', $vne: 'is not the version', $vgt: 'is a later version than', $vgte: 'is at least the version', $vlt: 'is an earlier version than', $vlte: 'is at most the version',
   $inGroup: 'is in the group', $notInGroup: 'is not in the group', $count: 'happened',
 };
+/** The operators that compare with a value of the type of the path. */
+const COMPARISONS = ['is', '$eq', '$ne', '$gt', '$gte', '$lt', '$lte'];
+/** The path of the present time. */
+const NOW = 'now.at';
 const LISTS = ['$in', '$nin', '$ini', '$nini'];
 const BOUNDS: [string, string][] = [['$gte', 'at least'], ['$lte', 'at most'], ['$eq', 'exactly'], ['$gt', 'more than'], ['$lt', 'fewer than'], ['$ne', 'not exactly']];
 
@@ -32,7 +37,8 @@ const BOUNDS: [string, string][] = [['$gte', 'at least'], ['$lte', 'at most'], [
 const keyOf = ({ path, suffix }: { path: string; suffix?: string }) => `${path}${suffix ? `…${suffix}` : ''}`;
 
 /** Returns the check that a test of this path begins with. */
-function firstCheck({ type, values, minimum }: VocabularyPath): Check {
+function firstCheck({ path, type, values, minimum }: VocabularyPath): Check {
+  if (path === NOW) return { operator: '$gte', operand: timeFromNow() };
   switch (type) {
     case 'history':
       return { operator: '$count', operand: { bounds: { $gte: 1 } } };
@@ -117,6 +123,7 @@ function TestForm({ form, vocabulary, isReadOnly, onChange }: FormProps<Test>): 
   const entry = vocabulary.paths.find(({ path, suffix }) => path === form.path && suffix === form.suffix);
   if (!entry) return <p className="px-fault">The program does not know “{form.path}”.</p>;
   const choose = (key: string) => onChange(firstTest(vocabulary.paths.find((path) => keyOf(path) === key)!));
+  const span = form.path === NOW && !form.checks.some(({ not }) => not) ? spanOf(Object.fromEntries(form.checks.map(({ operator, operand }) => [operator, operand]))) : null;
   const withCheck = (at: number, check: Check) => onChange({ ...form, checks: form.checks.map((old, index) => (index === at ? check : old)) });
   return (
     <div className="px-row">
@@ -132,7 +139,8 @@ function TestForm({ form, vocabulary, isReadOnly, onChange }: FormProps<Test>): 
           <input readOnly={isReadOnly} value={form.name ?? ''} onChange={(event) => onChange({ ...form, name: event.currentTarget.value })} />
         </label>
       )}
-      {form.checks.map((check, at) => <CheckForm key={at} {...{ check, entry, vocabulary, isReadOnly }} onChange={(next) => withCheck(at, next)} />)}
+      {span && <SpanFields {...{ span, isReadOnly }} onChange={(next) => onChange({ ...form, checks: Object.entries(operatorsOf(next)).map(([operator, operand]) => ({ operator, operand })) })} />}
+      {!span && form.checks.map((check, at) => <CheckForm key={at} {...{ check, entry, vocabulary, isReadOnly }} onChange={(next) => withCheck(at, next)} />)}
     </div>
   );
 }
@@ -152,6 +160,7 @@ function operandFor(operator: string, before: Check['operand'], entry: Vocabular
   if (operator === '$within') return '7d';
   if (operator === '$count') return isCount(before) ? before : { bounds: { $gte: 1 } };
   const value = Array.isArray(before) ? before[0] : before;
+  if (entry.type === 'time' && !isTime(value)) return timeFromNow();
   return value === undefined || isCount(value as Check['operand']) || typeof value === 'boolean' ? (firstCheck(entry).operand as Scalar) : value;
 }
 
@@ -191,10 +200,14 @@ function Operand({ check: { operator, operand }, entry, isReadOnly, onChange }: 
         </select>
       </label>
     );
+  if (entry.type === 'time' && COMPARISONS.includes(operator) && typeof operand === 'string')
+    return <TimeField label="Value" value={operand} isReadOnly={isReadOnly} onChange={(time) => onChange(time ?? '')} />;
+  // A part of a date, such as a year, is compared too. It is a text.
+  const isDate = entry.format === 'date' && COMPARISONS.includes(operator) && /^(\d{4,}-\d{2}-\d{2})?$/.test(String(operand));
   return (
     <label className="px-field">
       <span>Value</span>
-      <input readOnly={isReadOnly} value={operand === null ? '' : String(operand)} placeholder={entry.format === 'date' ? '2026-12-24' : entry.type === 'time' ? '7d' : undefined} onChange={(event) => onChange(scalarOf(event.currentTarget.value, entry.type, operand))} />
+      <input type={isDate ? 'date' : 'text'} readOnly={isReadOnly} value={operand === null ? '' : String(operand)} placeholder={entry.type === 'time' ? '7d' : undefined} onChange={(event) => onChange(scalarOf(event.currentTarget.value, entry.type, operand))} />
     </label>
   );
 }

@@ -1,4 +1,4 @@
-// The lists of mistakes: that of a page, whose entries lead to their places, and that of the other files.
+// The lists of mistakes, in the words of the program: that of a page, whose entries lead to their places, and those of other files.
 import type { ReactNode } from 'react';
 import { choose, chosenOf, fromPuck, placeOf } from '../core/index.js';
 import type { Diagnostic } from './author.js';
@@ -7,7 +7,7 @@ import { focusFields, showBlock, useEditor } from './puck-adapter.js';
 const LAYOUT = '/layout';
 
 /** The mistakes of the page. `onZone` shows the versions of a zone, with the focus on them. */
-export function ProblemList({ problems, onZone }: { problems: Diagnostic[]; onZone(zone: string): void }): ReactNode {
+export function PageProblems({ problems, onZone }: { problems: Diagnostic[]; onZone(zone: string): void }): ReactNode {
   const { data, setData, select } = useEditor();
   if (problems.length === 0) return null;
   const show = (pointer: string) => {
@@ -28,6 +28,30 @@ export function ProblemList({ problems, onZone }: { problems: Diagnostic[]; onZo
             <button type="button" className="px-problem" onClick={() => show(problem.pointer ?? '')}>
               <Words {...problem} />
             </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+interface ProblemListProps {
+  problems: Diagnostic[];
+  /** What the program warns about. The site can be saved and published with it. */
+  warnings?: Diagnostic[];
+}
+
+/** The mistakes of the files of a view. */
+export function ProblemList({ problems, warnings = [] }: ProblemListProps): ReactNode {
+  if (problems.length + warnings.length === 0) return null;
+  return (
+    <section aria-label="Mistakes" className="px-problems">
+      <h2>Mistakes</h2>
+      <ul className="px-list">
+        {[...problems, ...warnings].map((problem, at) => (
+          <li key={at}>
+            {at >= problems.length && 'Warning: '}
+            <Words {...problem} />
           </li>
         ))}
       </ul>

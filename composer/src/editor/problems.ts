@@ -1,8 +1,7 @@
-// The mistakes of the site while a person edits it.
-import { useEffect, useRef, useState } from 'react';
-import type { Vocabulary } from '../core/index.js';
-import type { Report } from './author.js';
-import type { WorkerRequest, WorkerResponse } from './worker.js';
+// What the author module in a worker says about the site while a person edits it: its mistakes, changes and decisions.
+import { useEffect, useMemo, useRef, useState } from 'react';
+import type { Comparison, Report } from './author.js';
+import { AuthorWorker, type ProgramFacts } from './author-worker.js';
 
 /**
  * Time after the last change before the site is checked. A check of 300 pages needs about 250 ms, and a mistake is to be shown within
@@ -14,67 +13,60 @@ export interface Problems {
   report: Report | null;
   /** Why the site cannot be checked here. */
   error: string | null;
-  /** The vocabulary of conditions. Null without the module. */
-  vocabulary: Vocabulary | null;
+  /** The vocabulary of conditions and the limits of experiments. Null without the module. */
+  vocabulary: ProgramFacts['vocabulary'] | null;
+  experimentLimits: ProgramFacts['experimentLimits'] | null;
+  /** Compares two versions of the files. Null if they cannot be compared here. */
+  compare: Compare | null;
+  /** Answers questions about invented visitors of the files as they are edited. Null without the module. */
+  explain: ExplainDraft | null;
 }
 
-/** Checks the files some time after each change, in a worker. The worker gets the changed texts only, and one turn at a time. */
+export type Compare = (base: Record<string, string>, files: Record<string, string>) => Promise<Comparison>;
+export type ExplainDraft = (question: Record<string, unknown>) => Promise<Record<string, unknown>>;
+
+/** Checks the files some time after each change, one check at a time. */
 export function useProblems(createWorker: (() => Worker) | undefined, moduleUrl: string | undefined, files: Record<string, string>): Problems {
-  const [problems, setProblems] = useState<Problems>({ report: null, error: null, vocabulary: null });
-  const sender = useRef<Sender | null>(null);
+  const [checked, setChecked] = useState<{ report: Report | null; error: string | null }>({ report: null, error: null });
+  const [facts, setFacts] = useState<ProgramFacts | null>(null);
+  const [worker, setWorker] = useState<AuthorWorker | null>(null);
+  const latest = useRef(files);
+  latest.current = files;
   useEffect(() => {
     if (!createWorker || !moduleUrl) return undefined;
-    const worker = createWorker();
-    const started = new Sender(worker);
-    sender.current = started;
-    worker.postMessage({ moduleUrl } satisfies WorkerRequest);
-    worker.addEventListener('message', ({ data }: MessageEvent<WorkerResponse>) => {
-      if ('vocabulary' in data) return setProblems((last) => ({ ...last, vocabulary: data.vocabulary }));
-      const isLast = started.answered();
-      if (isLast) setProblems((last) => ({ ...last, report: data.report ?? null, error: data.error ?? null }));
-    });
-    return () => {
-      worker.terminate();
-      sender.current = null;
-    };
+    const started = new AuthorWorker(createWorker());
+    setWorker(started);
+    // The first check says why the module is not there.
+    started.open(moduleUrl).then(setFacts, () => {});
+    return () => started.terminate();
   }, [createWorker, moduleUrl]);
+  const check = useMemo(() => worker && checkerOf(worker, setChecked), [worker]);
   useEffect(() => {
-    const timer = setTimeout(() => sender.current?.check(files), QUIET_MS);
+    const timer = setTimeout(() => check?.(files), QUIET_MS);
     return () => clearTimeout(timer);
-  }, [files]);
-  return problems;
+  }, [check, files]);
+  const questions = useMemo(() => ({
+    compare: worker && ((base, present) => worker.compare(base, present)) as Compare | null,
+    explain: worker && ((question) => worker.explain(latest.current, question)) as ExplainDraft | null,
+  }), [worker]);
+  return { ...checked, vocabulary: facts?.vocabulary ?? null, experimentLimits: facts?.experimentLimits ?? null, ...questions };
 }
 
-/** Sends files to a worker: those that differ from what it has. While it checks, the newest files wait. */
-class Sender {
-  readonly #worker: Worker;
-  #sent: Record<string, string> = {};
-  #waiting: Record<string, string> | null = null;
-  #isBusy = false;
-
-  constructor(worker: Worker) {
-    this.#worker = worker;
-  }
-
-  check(files: Record<string, string>): void {
-    if (this.#isBusy) this.#waiting = files;
-    else this.#send(files);
-  }
-
-  /** Notes the answer to the last turn. Returns whether no newer files wait, which are sent then. */
-  answered(): boolean {
-    this.#isBusy = false;
-    if (!this.#waiting) return true;
-    this.#send(this.#waiting);
-    return false;
-  }
-
-  #send(files: Record<string, string>): void {
-    const changed = Object.entries(files).filter(([file, text]) => !Object.hasOwn(this.#sent, file) || this.#sent[file] !== text);
-    const removed = Object.keys(this.#sent).filter((file) => !Object.hasOwn(files, file));
-    this.#worker.postMessage({ changed: Object.fromEntries(changed), removed } satisfies WorkerRequest);
-    this.#sent = files;
-    this.#waiting = null;
-    this.#isBusy = true;
-  }
+/** Returns a function that checks files. While a check runs, the newest files wait, and only the report of the newest ones counts. */
+function checkerOf(worker: AuthorWorker, onChecked: (checked: { report: Report | null; error: string | null }) => void): (files: Record<string, string>) => void {
+  let [isBusy, waiting] = [false, null as Record<string, string> | null];
+  const check = async (files: Record<string, string>): Promise<void> => {
+    if (isBusy) {
+      waiting = files;
+      return;
+    }
+    isBusy = true;
+    const checked = await worker.lint(files).then((report) => ({ report, error: null }), (error: Error) => ({ report: null, error: error.message }));
+    isBusy = false;
+    const next = waiting;
+    waiting = null;
+    if (next) return check(next);
+    onChecked(checked);
+  };
+  return (files) => void check(files);
 }

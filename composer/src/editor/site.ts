@@ -98,3 +98,9 @@ export function fileForPath(path: string, taken: (file: string) => boolean): str
     if (!taken(file)) return file;
   }
 }
+
+/** Returns the names of the events that the conditions of the site read. */
+export function eventNamesOf({ files }: Site): string[] {
+  const names = Object.values(files).flatMap(({ text }) => [...text.matchAll(/"events\.([^"\\]+)"/g)].map(([, name]) => name!));
+  return [...new Set(names)].sort();
+}

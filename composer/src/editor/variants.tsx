@@ -4,6 +4,12 @@ import type { Json, JsonObject } from '../core/json.js';
 import { type Change, type Form, type Layout, type PersonalizedZone, type Vocabulary, addVariant, choose, chosenOf, fromForm, fromPuck, removeVariant, renameVariant, toForm, toPuck, words } from '../core/index.js';
 import { ConditionForm } from './condition-form.js';
 import { useEditor } from './puck-adapter.js';
+import { SpanFields, operatorsOf, spanOf, timeFromNow } from './time-field.js';
+
+/** The choice of visitors in a time span. No audience has this key. */
+const SPAN = '$span';
+/** The length of a new time span. */
+const SPAN_MS = 7 * 86_400_000;
 
 /** The name of the content without a rule. */
 const DEFAULT = 'default';
@@ -224,15 +230,34 @@ function Rules({ rules, keys, vocabulary, audiences, isReadOnly, onChange }: Rul
   );
 }
 
+/** Returns the condition of a time span. */
+const whenOf = (span: Parameters<typeof operatorsOf>[0]): Json => ({ 'now.at': operatorsOf(span) });
+
+/** Returns the time span of a condition that tests nothing else, or null. */
+function spanOfCondition(when: Json | undefined): ReturnType<typeof spanOf> {
+  const [entry, ...more] = typeof when === 'object' && when !== null ? Object.entries(when) : [];
+  return entry && entry[0] === 'now.at' && more.length === 0 ? spanOf(entry[1]) : null;
+}
+
 function Rule({ rule, keys, vocabulary, audiences, isReadOnly, onChange }: Omit<RulesProps, 'rules' | 'onChange'> & { rule: JsonObject; onChange(rule: JsonObject): void }): ReactNode {
   const audience = typeof rule.audience === 'string' ? rule.audience : null;
+  const [isByCondition, setByCondition] = useState(false);
   if (rule.experiment !== undefined) return <p>Experiment <code>{String((rule.experiment as JsonObject)?.key ?? '')}</code></p>;
+  const span = audience === null && !isByCondition ? spanOfCondition(rule.when) : null;
+  const select = (choice: string) => {
+    setByCondition(choice === '');
+    if (choice === SPAN) onChange(withSelection(rule, 'when', whenOf(spanOfCondition(rule.when) ?? { from: timeFromNow(), until: timeFromNow(SPAN_MS) })));
+    else if (choice !== '') onChange(withSelection(rule, 'audience', choice));
+    // The tests of a time span stay, so that others can join them.
+    else if (!span) onChange(withSelection(rule, 'when', {}));
+  };
   return (
     <div className="px-row">
       <label className="px-field">
         <span>Visitors</span>
-        <select disabled={isReadOnly} value={audience ?? ''} onChange={(event) => onChange(event.currentTarget.value ? withSelection(rule, 'audience', event.currentTarget.value) : withSelection(rule, 'when', {}))}>
+        <select disabled={isReadOnly} value={audience ?? (span ? SPAN : '')} onChange={(event) => select(event.currentTarget.value)}>
           <option value="">by a condition</option>
+          <option value={SPAN}>everyone, in a time span</option>
           {audiences.map(({ key, name, size }) => <option key={key} value={key}>{size === null ? name : `${name} (${size})`}</option>)}
         </select>
       </label>
@@ -242,18 +267,22 @@ function Rule({ rule, keys, vocabulary, audiences, isReadOnly, onChange }: Omit<
           {keys.filter((key) => key !== DEFAULT).map((key) => <option key={key} value={key}>{key}</option>)}
         </select>
       </label>
-      {audience === null && <Condition when={rule.when ?? {}} {...{ vocabulary, audiences, isReadOnly }} onChange={(when) => onChange(withSelection(rule, 'when', when))} />}
+      {span && <SpanFields {...{ span, isReadOnly }} onChange={(next) => onChange(withSelection(rule, 'when', whenOf(next)))} />}
+      {audience === null && !span && <Condition when={rule.when ?? {}} {...{ vocabulary, audiences, isReadOnly }} onChange={(when) => onChange(withSelection(rule, 'when', when))} />}
     </div>
   );
 }
 
-interface ConditionProps extends Omit<RulesProps, 'rules' | 'keys' | 'onChange'> {
+export interface ConditionProps {
+  vocabulary: Vocabulary | null;
+  audiences: Pick<AudienceEntry, 'key' | 'name'>[];
+  isReadOnly: boolean;
   when: Json;
   onChange(when: Json): void;
 }
 
 /** A condition as a sentence with its form, if it has one, and as JSON. */
-function Condition({ when, vocabulary, audiences, isReadOnly, onChange }: ConditionProps): ReactNode {
+export function Condition({ when, vocabulary, audiences, isReadOnly, onChange }: ConditionProps): ReactNode {
   // A form that a person has begun, such as a test without a name yet, may have a condition that has no form.
   const [edited, setEdited] = useState<{ form: Form; text: string } | null>(null);
   const form = edited?.text === JSON.stringify(when) ? edited.form : vocabulary && toForm(when, vocabulary);

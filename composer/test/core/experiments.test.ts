@@ -1,10 +1,22 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ExperimentSettings, Json, JsonObject, SiteExperiment } from '../../src/core/index.js';
-import { LayoutError, NODE_NESTING_MAX, UnknownExperimentError, differences, experimentsOf, setExperiment } from '../../src/core/index.js';
+import {
+  LayoutError,
+  NODE_NESTING_MAX,
+  UnknownExperimentError,
+  UnknownZoneError,
+  addExperiment,
+  differences,
+  experimentsOf,
+  removeExperiment,
+  setExperiment,
+  standingOf,
+  zonesOfSite,
+} from '../../src/core/index.js';
 import type { Dice } from './dice.js';
 import { IS_LONG, SEED, diceOf } from './dice.js';
-import { lint } from './program.js';
+import { lint, standingsAgainst } from './program.js';
 import { DEMO, filesOf } from './sites.js';
 
 const demo = () => filesOf(DEMO);
@@ -120,6 +132,74 @@ test('files of another form have no experiments, and deep pages are refused', ()
   const nested = (depth: number): Json => ({ in: depth === 0 ? [] : [{ zones: nested(depth - 1) }] });
   for (const depth of [NODE_NESTING_MAX - 1, NODE_NESTING_MAX]) experimentsOf({ 'routes/a.json': { layout: { zones: nested(depth) } } });
   assert.throws(() => experimentsOf({ 'routes/a.json': { layout: { zones: nested(NODE_NESTING_MAX + 1) } } }), LayoutError);
+});
+
+// Zones that get an experiment, and lose it.
+
+const rulesOf = (file: Json, zone: string) => zonesOfSite({ 'routes/a.json': file }).find((other) => other.zone === zone)!.rules;
+
+test('a new experiment is the last rule of its zone, and another zone gets the members that all have alike', () => {
+  const files = demo();
+  const place = { file: 'routes/index.json', zone: 'next-step' };
+  const [zone] = zonesOfSite(files).filter((other) => other.file === place.file && other.zone === place.zone);
+  const settings: ExperimentSettings = { variants: zone!.versions, coverage: 0.01, goal: 'purchase' };
+  const first = { ...files, ...addExperiment(files, 'new-one', place, settings) };
+  assert.deepEqual(rulesOf(first[place.file]!, place.zone), [...zone!.rules, { experiment: { key: 'new-one', ...settings } }]);
+  assert.equal(lint(first).errorCount, 0);
+  const { key, settings: slow } = slowFront();
+  const shared = addExperiment(files, key, place, slow);
+  assert.deepEqual(Object.keys(shared), [place.file]);
+  assert.deepEqual(rulesOf(shared[place.file]!, place.zone).at(-1), {
+    experiment: { key, variants: slow.variants, weights: slow.weights, coverage: 1 },
+  });
+  for (const missing of [{ file: 'routes/none.json', zone: 'hero' }, { ...place, zone: 'main' }])
+    assert.throws(() => addExperiment(files, 'x', missing, settings), UnknownZoneError);
+});
+
+test('a removed experiment leaves its zones as they were without it', () => {
+  const files = demo();
+  const without = { ...files, ...removeExperiment(files, 'slow-front') };
+  assert.deepEqual(
+    experimentsOf(without).map(({ key }) => key),
+    experimentsOf(files)
+      .map(({ key }) => key)
+      .filter((key) => key !== 'slow-front'),
+  );
+  assert.equal(lint(without).errorCount, 0);
+  const added = { ...files, ...addExperiment(files, 'x', { file: 'routes/index.json', zone: 'next-step' }, { variants: ['default'] }) };
+  assert.deepEqual({ ...added, ...removeExperiment(added, 'x') }, files);
+  assert.throws(() => removeExperiment(files, 'none'), UnknownExperimentError);
+});
+
+test('the metrics of a removed place move to another place', () => {
+  const files = demo();
+  const { settings, places } = slowFront(files);
+  const rest = slowFront({ ...files, ...removeExperiment(files, 'slow-front', places[0]) });
+  assert.deepEqual(rest.settings, settings);
+  assert.deepEqual(
+    rest.places.map(({ zone }) => zone),
+    places.slice(1).map(({ zone }) => zone),
+  );
+});
+
+test('the state of an experiment is that of the program, at each edge', () => {
+  const [from, to] = ['2026-12-01T09:00:00Z', '2026-12-20T10:00:00+01:00'];
+  const all: Partial<ExperimentSettings>[] = [{}, { from }, { to }, { from, to }, { to, winner: 'a' }, { from, to, winner: 'default' }];
+  const rules = all.map((members, index): Json => ({ experiment: { key: `k${index}`, variants: ['default', 'a'], ...(members as JsonObject) } }));
+  const site = (some: Json[]): Record<string, Json> => ({
+    'site.json': { site: 's', trackingId: 'track_s', name: 'S' },
+    'routes/a.json': { path: '/', layout: { root: { props: {} }, zones: { a: { default: [], variants: { a: [] }, rules: some } } } },
+  });
+  const seen = new Set<string>();
+  for (const edge of [from, to].map(Date.parse)) {
+    for (const nowMs of [edge - 1000, edge, edge + 1000]) {
+      const states = all.map((members, index) => [`k${index}`, standingOf({ variants: ['default', 'a'], ...members }, nowMs)] as const);
+      states.forEach(([, state]) => seen.add(state));
+      const expected = Object.fromEntries(states.map(([key, state]) => [key, state.replace(' ', '_')]));
+      assert.deepEqual(standingsAgainst(site([]), site(rules), nowMs / 1000), expected);
+    }
+  }
+  assert.deepEqual([...seen].sort(), ['decided', 'ended', 'not started', 'running']);
 });
 
 // Random experiments in several zones.

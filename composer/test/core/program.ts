@@ -13,18 +13,45 @@ export interface Report {
   errors: { file: string; pointer: string; title: string; expected: string; found: string }[];
 }
 
+/** Writes the files of a site to a new directory. */
+function writeSite(files: Record<string, Json>): string {
+  const site = mkdtempSync(path.join(tmpdir(), 'parallax-composer-site-'));
+  for (const [name, content] of Object.entries(files)) {
+    mkdirSync(path.dirname(path.join(site, name)), { recursive: true });
+    writeFileSync(path.join(site, name), JSON.stringify(content));
+  }
+  return site;
+}
+
+function runLint<T>(args: string[], env: Record<string, string> = {}): T {
+  const { stdout, error, stderr } = spawnSync(BIN, ['lint', ...args, '--format', 'json'], {
+    encoding: 'utf8',
+    maxBuffer: 1 << 28,
+    env: { ...process.env, ...env },
+  });
+  if (error || stdout === '') throw new Error(`${BIN} lint: ${error?.message ?? stderr}`);
+  return JSON.parse(stdout) as T;
+}
+
 /** Writes the files of a site to a new directory, and returns the report of `parallax lint`. */
 export function lint(files: Record<string, Json>): Report {
-  const site = mkdtempSync(path.join(tmpdir(), 'parallax-composer-site-'));
+  const site = writeSite(files);
   try {
-    for (const [name, content] of Object.entries(files)) {
-      mkdirSync(path.dirname(path.join(site, name)), { recursive: true });
-      writeFileSync(path.join(site, name), JSON.stringify(content));
-    }
-    const { stdout, error, stderr } = spawnSync(BIN, ['lint', site, '--format', 'json'], { encoding: 'utf8', maxBuffer: 1 << 28 });
-    if (error || stdout === '') throw new Error(`${BIN} lint: ${error?.message ?? stderr}`);
-    return JSON.parse(stdout) as Report;
+    return runLint([site]);
   } finally {
+    rmSync(site, { recursive: true, force: true });
+  }
+}
+
+/** Returns the states of the experiments that differ between two versions, in the newer version at a time in seconds since 1970. */
+export function standingsAgainst(before: Record<string, Json>, files: Record<string, Json>, epoch: number): Record<string, string> {
+  const [old, site] = [writeSite(before), writeSite(files)];
+  try {
+    type Document = { experiments: { key: string; standing: { after: string } }[] };
+    const { experiments } = runLint<Document>([site, '--against', old], { SOURCE_DATE_EPOCH: String(epoch) });
+    return Object.fromEntries(experiments.map(({ key, standing }) => [key, standing.after]));
+  } finally {
+    rmSync(old, { recursive: true, force: true });
     rmSync(site, { recursive: true, force: true });
   }
 }

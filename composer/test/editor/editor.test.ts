@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import type { BrowserContext, Page } from 'playwright-core';
 import { toPuck, type Layout } from '../../src/core/index.js';
 import { type Built, type Desk, actionsOn, build, startDesk } from './desk.js';
+import { stepsOf } from './steps.js';
 import type { Team, TeamOptions } from './team.js';
 
 describe('the editor', () => {
@@ -20,7 +20,6 @@ describe('the editor', () => {
     built = await build();
   });
   beforeEach(() => begin());
-  /** Starts the app, and opens the list of the pages. */
   async function begin(options: TeamOptions = {}): Promise<void> {
     await team?.stop();
     desk = await startDesk(built, options);
@@ -37,6 +36,7 @@ describe('the editor', () => {
   const write = (block: string, field: string, value: string) => desk.write(block, field, value);
   const save = (message: string, button?: string) => desk.save(message, button);
   const lint = () => desk.lint();
+  const { checkAxe } = stepsOf(() => ({ team, page }));
 
   test('every page in every version of its zones is shown, and none has changed by that', async () => {
     const files = readdirSync(path.join(team.directory, 'routes'), { recursive: true }).map(String).filter((name) => name.endsWith('.json'));
@@ -251,30 +251,19 @@ describe('the editor', () => {
   });
 
   test('axe finds nothing in the parts of the composer', async () => {
-    const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-    const check = async (place: string) => {
-      await page.evaluate(source);
-      const found = await page.evaluate(async () => {
-        // The blocks, the outline, the preview and the fields are parts of the editor library.
-        const exclude = [['[class*="Puck"]'], ['[class*="Outline"]'], ['[class*="Drawer"]'], ['[class*="PuckFields"]'], ['[class*="Input"]'], ['iframe']];
-        const { violations } = await (globalThis as any).axe.run({ include: [['.px-composer']], exclude }, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] });
-        return violations.map(({ id, nodes }: any) => `${id}: ${nodes.map(({ html }: any) => html).join(' ')}`);
-      });
-      assert.deepEqual(found, [], place);
-    };
-    await check('pages');
+    await checkAxe('pages');
     await page.getByRole('button', { name: 'Remove /rental' }).click();
-    await check('a page that is removed');
+    await checkAxe('a page that is removed');
     await page.getByRole('button', { name: 'Cancel' }).click();
     await open('/');
     await zone('hero');
-    await check('a page');
+    await checkAxe('a page');
     await write('[data-zone] h1, [data-zone] h2', 'Title', 'Read by everybody');
     await page.getByRole('button', { name: /^Changes/ }).click();
-    await check('changes');
+    await checkAxe('changes');
     await page.setViewportSize({ width: 400, height: 800 });
     await page.getByRole('button', { name: 'Back' }).click();
-    await check('pages on a phone');
+    await checkAxe('pages on a phone');
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400);
   });
 

@@ -10,7 +10,10 @@ import 'example/globals.css';
 import 'example/content.css';
 import 'example/shop.css';
 
-const isLocked = new URLSearchParams(location.search).get('locked');
+const params = new URLSearchParams(location.search);
+const isLocked = params.get('locked');
+// Without the author module, the server of the site decides for invented visitors.
+const checks = params.has('plain') ? {} : { createWorker: () => new Worker('/worker.js', { type: 'module' }), moduleUrl: '/author.wasm' };
 
 /** The page of the example: it sends no event from the editor. */
 function Page({ zones }: { zones: Record<string, ReactNode> }): ReactNode {
@@ -30,8 +33,7 @@ createRoot(document.getElementById('composer')!).render(
     endpoint="/api/composer"
     components={components as never}
     page={Page}
-    createWorker={() => new Worker('/worker.js', { type: 'module' })}
-    moduleUrl="/author.wasm"
+    {...checks}
     canEdit={({ zone }) => zone !== isLocked}
   />,
 );
