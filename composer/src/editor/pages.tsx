@@ -29,6 +29,14 @@ export function Pages({ pages, problems, mayEdit, onOpen, onNew, onRename, onRem
   const openable = new Set(pages.filter(canOpen).map(({ file }) => file));
   const counts = new Map<string, number>();
   for (const { file } of problems) counts.set(file, (counts.get(file) ?? 0) + 1);
+  /** The file of the old path is a redirect then, or gone: the focus goes to the page at its new path. */
+  const rename = (file: string, path: string, redirects: boolean): string | null => {
+    const reason = onRename(file, path, redirects);
+    if (reason !== null) return reason;
+    setDialog(null);
+    requestAnimationFrame(() => document.querySelector<HTMLElement>(`.px-page[data-path="${CSS.escape(path)}"]`)?.focus());
+    return null;
+  };
   return (
     <main className="px-pages">
       <h1>Pages</h1>
@@ -44,7 +52,7 @@ export function Pages({ pages, problems, mayEdit, onOpen, onNew, onRename, onRem
           const close = () => setDialog(null);
           return (
             <li key={page.file} className="px-row">
-              <button type="button" className="px-page" data-file={page.file} disabled={!isOpenable} onClick={() => onOpen(page.file)}>
+              <button type="button" className="px-page" data-file={page.file} data-path={page.path} disabled={!isOpenable} onClick={() => onOpen(page.file)}>
                 <b>{page.path}</b> {page.title || (page.isRedirect ? 'redirect' : '')}
               </button>
               {STATES[page.state] && <span className="px-state">{STATES[page.state]}</span>}
@@ -57,7 +65,7 @@ export function Pages({ pages, problems, mayEdit, onOpen, onNew, onRename, onRem
                   <button type="button" onClick={() => setDialog({ name: 'remove', file: page.file })} aria-label={`Remove ${page.path}`}>Remove …</button>
                 </>
               )}
-              {dialog?.file === page.file && dialog.name === 'rename' && <Rename page={page} mentions={mentions(page)} onClose={close} onRename={(path, redirects) => onRename(page.file, path, redirects)} />}
+              {dialog?.file === page.file && dialog.name === 'rename' && <Rename page={page} mentions={mentions(page)} onClose={close} onRename={(path, redirects) => rename(page.file, path, redirects)} />}
               {dialog?.file === page.file && dialog.name === 'remove' && <Remove page={page} onClose={close} onRemove={(to) => (onRemove(page.file, to), close())} />}
             </li>
           );

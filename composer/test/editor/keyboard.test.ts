@@ -159,6 +159,18 @@ describe('the keyboard', () => {
     assert.equal(await focused(), 'Another path', 'the dialog takes the focus');
     await press('Escape');
     assert.equal(await focused(), 'Rename /about');
+    await press('Enter');
+    await page.keyboard.press('Control+A');
+    await page.keyboard.type('/rental');
+    await press('Enter');
+    await page.getByRole('alert').getByText('There is a page with this path.').waitFor();
+    await tabTo('Another path', 'Shift+Tab');
+    await page.keyboard.press('Control+A');
+    await page.keyboard.type('/about-us');
+    await press('Enter');
+    await page.waitForFunction(() => document.activeElement?.getAttribute('data-path') === '/about-us');
+    assert.equal(await page.getByRole('dialog').count(), 0);
+    assert.deepEqual(JSON.parse(await desk.draft('routes/about.json')), { path: '/about', redirect: { to: '/about-us', status: 308 } });
     await tabTo(/^\/ Fjell/, 'Shift+Tab');
     await press('Enter');
     await desk.preview().locator('[data-zone]').first().waitFor();
@@ -178,6 +190,7 @@ describe('the keyboard', () => {
     const [columns] = before.zones.main.splice(0, 1);
     before.zones.hero.default.push(columns);
     assert.deepEqual(desk.layout('routes/index.json'), before);
+    assert.equal(JSON.parse(desk.text('routes/about-us.json')).path, '/about-us');
     assert.deepEqual(desk.faults, []);
   });
 

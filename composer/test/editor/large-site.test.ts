@@ -1,4 +1,5 @@
-// The editor with a site of 300 pages. The tests print the times. Their limits are several times the goals, because a machine can be busy.
+// The editor with a site of 300 pages. The tests print the times by the clock, and have limits for those of the processor, which another
+// program does not lengthen. The limits are several times the goals, because processors differ.
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -11,7 +12,9 @@ const MISTAKES = 6;
 /** The goals: a mistake is shown within this time after the last key, and no task of the page is longer. */
 const MISTAKE_MS = 500;
 const TASK_MS = 50;
-/** A busy machine may need this many times the goal. */
+/** Time after the last key before the editor checks the site, as in `problems.ts`. */
+const QUIET_MS = 120;
+/** A slow machine may need this many times the goal. */
 const TOLERANCE = 4;
 
 /** Adds copies of the pages with other paths, until the site has 300 pages. */
@@ -71,16 +74,16 @@ describe('a site of 300 pages', () => {
   after(() => desk?.team.stop());
   const noted = (): Promise<Noted> => desk.page.evaluate(() => (globalThis as any).noted);
 
-  /** Returns the processor times of the tasks of the page while it does something, in ms. A busy machine does not lengthen them. */
-  async function tasksDuring(act: () => Promise<void>): Promise<number[]> {
+  /** Returns the processor times of the tasks of the page and of the worker while a person does something, in ms, the longest first. */
+  async function tasksDuring(act: () => Promise<void>): Promise<{ page: number[]; worker: number[] }> {
     const { browser } = desk.team;
     await browser.startTracing(desk.page, { categories: ['toplevel', '__metadata'] });
     await act();
     const { traceEvents } = JSON.parse((await browser.stopTracing()).toString());
-    const isMain = ({ name, args }: any) => name === 'thread_name' && args.name === 'CrRendererMain';
-    const threads = new Set(traceEvents.filter(isMain).map(({ pid, tid }: any) => `${pid} ${tid}`));
-    const tasks = traceEvents.filter(({ name, pid, tid, tdur }: any) => name === 'ThreadControllerImpl::RunTask' && tdur > 0 && threads.has(`${pid} ${tid}`));
-    return tasks.map(({ tdur }: any) => tdur / 1000);
+    const threads = new Map<string, string>(traceEvents.filter(({ name }: any) => name === 'thread_name').map(({ pid, tid, args }: any) => [`${pid} ${tid}`, args.name]));
+    const tasks = traceEvents.filter(({ name, tdur }: any) => name === 'ThreadControllerImpl::RunTask' && tdur > 0);
+    const of = (thread: string) => tasks.filter(({ pid, tid }: any) => threads.get(`${pid} ${tid}`) === thread).map(({ tdur }: any) => tdur / 1000).sort((a: number, b: number) => b - a);
+    return { page: of('CrRendererMain'), worker: of('DedicatedWorker thread') };
   }
 
   test('its pages have no mistake, and all are listed', async () => {
@@ -114,19 +117,25 @@ describe('a site of 300 pages', () => {
     console.log(`ms from the key to the list of mistakes: ${listed(shownAfter)}; median ${Math.round(median(shownAfter))}`);
     assert.equal(shownAfter.length, 2 * MISTAKES);
     assert.ok(sent[0]! >= PAGES && sent.slice(1).every((count) => count <= 1), `${sent}`);
-    assert.ok(median(shownAfter) < MISTAKE_MS * TOLERANCE, listed(shownAfter));
 
     const title = page.getByRole('region', { name: 'Fields' }).getByLabel('Title', { exact: true }).first();
     await title.focus();
     await page.keyboard.press('End');
     await page.evaluate(begin);
     const tasks = await tasksDuring(async () => {
+      const before = sent.length;
       await page.keyboard.type(' in the rain', { delay: 60 });
-      await desk.preview().locator('[data-zone]').first().waitFor();
+      await page.waitForFunction((count) => (globalThis as any).noted.sent.length > count, before);
+      await condition.press('End'); // the worker answers before the next mistake
+      await page.keyboard.press('ArrowLeft');
+      for (let at = 0; at < '": "NO" '.length; at += 1) await page.keyboard.press('ArrowLeft');
+      await page.keyboard.press('x');
+      await mistakes.waitFor();
     });
-    console.log(`ms of the processor for the longest tasks: ${listed(tasks.sort((a, b) => b - a).slice(0, 8))}`);
+    console.log(`ms of the processor for the longest tasks: page ${listed(tasks.page.slice(0, 8))}; worker ${listed(tasks.worker.slice(0, 4))}`);
     console.log(`ms of long tasks by the clock: ${listed((await noted()).longTasks)}`);
-    assert.ok(tasks.length > 0 && tasks[0]! < TASK_MS * TOLERANCE, listed(tasks.slice(0, 8)));
+    assert.ok(tasks.page.length > 0 && tasks.page[0]! < TASK_MS * TOLERANCE, listed(tasks.page.slice(0, 8)));
+    assert.ok(tasks.worker.length > 0 && QUIET_MS + tasks.worker[0]! + tasks.page[0]! < MISTAKE_MS * TOLERANCE, listed(tasks.worker.slice(0, 4)));
     assert.deepEqual(desk.faults, []);
   });
 });
