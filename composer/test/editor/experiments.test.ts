@@ -179,6 +179,8 @@ describe('experiments', () => {
     await mistakes.waitFor({ state: 'detached' });
     await page.getByLabel('Share of new visitors').fill('ten');
     await page.getByText('A number from 0 to 100.').waitFor();
+    await page.getByLabel('Share of new visitors').fill('100.5');
+    await page.getByRole('button', { name: 'No changes' }).waitFor();
     await page.getByLabel('Share of new visitors').fill('10');
     await page.getByRole('button', { name: 'Changes (1) …' }).click();
     await page.getByRole('button', { name: 'Discard these changes' }).click();
