@@ -3,7 +3,7 @@
 const { Dice } = require('./random.cjs');
 const { AGENTS } = require('./requests.cjs');
 
-const PATHS = ['/', '/', '/a', '/a/b', '/p/x', '/docs/a/b', '/tents', '/none'];
+const PATHS = ['/', '/', '/', '/', '/', '/', '/a', '/none'];
 // The clocks of the two programs differ by some milliseconds.
 const NOW = '2026-06-15T10:00:00Z';
 

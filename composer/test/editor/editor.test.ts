@@ -241,7 +241,7 @@ describe('the editor', () => {
     await seen.getByLabel('Language').fill('sv-SE');
     await seen.getByLabel('Came from the campaign source').fill('sunday-letter');
     await seen.getByRole('button', { name: 'Show the page to this visitor' }).click();
-    await decisions.getByText('hero: Default. No rule holds for this visitor.').waitFor();
+    await decisions.getByText('hero: Default. The visitor takes part in the experiment “slow-front”.').waitFor();
     assert.match((await decisions.textContent())!, /promo: (?!Default)/);
     await preview().getByText('Made for the third day of rain').first().waitFor();
     assert.equal(await page.getByRole('button', { name: 'No changes' }).count(), 1);
