@@ -1,5 +1,6 @@
 """Builds the program, separates its debug symbols, and writes man pages, completions and licences."""
 
+import json
 import os
 import re
 import shutil
@@ -7,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import notices
+from . import notices, npm
 from .common import ReleaseError, output, run
 
 
@@ -37,11 +38,19 @@ TARGETS = {
 }
 
 
+# The manifests of the npm packages. They have the version of the program.
+NPM_MANIFESTS = tuple(f"{package.directory}/package.json" for package in npm.PACKAGES)
+
+
 def check_version(source, version):
     """Fails if the tag is not the version of the sources, or the changelog does not have it."""
     manifest = re.search(r'^version = "(.*)"$', (source / "Cargo.toml").read_text(), re.MULTILINE)
     if not manifest or manifest[1] != version:
         raise ReleaseError(f"the tag is {version}, and Cargo.toml has {manifest and manifest[1]}; change one of them")
+    for name in NPM_MANIFESTS:
+        found = json.loads((source / name).read_text())["version"]
+        if found != version:
+            raise ReleaseError(f"the tag is {version}, and {name} has {found}; change one of them")
     if not re.search(rf"^## \[?{re.escape(version)}\b", (source / "CHANGELOG.md").read_text(), re.MULTILINE):
         raise ReleaseError(f"CHANGELOG.md has no section {version}; rename the section Unreleased")
 
