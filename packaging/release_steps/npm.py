@@ -9,6 +9,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from .build import check_paths
 from .common import ReleaseError, output, run
 
 
@@ -78,8 +79,11 @@ def modules(release):
     target = (release.source / "target").resolve()
     if not release.is_tagged:
         target = Path(os.environ.get("CARGO_TARGET_DIR") or target).resolve()
-    if not all((target / "modules" / name).exists() for name in ("edge.wasm", "author.wasm")):
+    files = [target / "modules" / name for name in ("edge.wasm", "author.wasm")]
+    if not all(file.exists() for file in files):
         run("env", f"CARGO_TARGET_DIR={target}", release.source / "wasm/build", cwd=release.source)
+    for file in files if release.is_tagged else []:
+        check_paths(release, file, file.name)
     return target / "modules"
 
 
