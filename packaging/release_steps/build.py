@@ -1,5 +1,6 @@
 """Builds the program, separates its debug symbols, and writes man pages, completions and licences."""
 
+import json
 import os
 import re
 import shutil
@@ -37,11 +38,19 @@ TARGETS = {
 }
 
 
+# The manifests of the npm packages. They have the version of the program.
+NPM_MANIFESTS = ("sdk/package.json", "sdk/cli/package.json", "composer/package.json")
+
+
 def check_version(source, version):
     """Fails if the tag is not the version of the sources, or the changelog does not have it."""
     manifest = re.search(r'^version = "(.*)"$', (source / "Cargo.toml").read_text(), re.MULTILINE)
     if not manifest or manifest[1] != version:
         raise ReleaseError(f"the tag is {version}, and Cargo.toml has {manifest and manifest[1]}; change one of them")
+    for name in NPM_MANIFESTS:
+        found = json.loads((source / name).read_text())["version"]
+        if found != version:
+            raise ReleaseError(f"the tag is {version}, and {name} has {found}; change one of them")
     if not re.search(rf"^## \[?{re.escape(version)}\b", (source / "CHANGELOG.md").read_text(), re.MULTILINE):
         raise ReleaseError(f"CHANGELOG.md has no section {version}; rename the section Unreleased")
 
@@ -112,7 +121,7 @@ def prepare(release, given):
     split_symbols(release)
     check_libraries(release)
     if release.is_tagged:
-        check_paths(release, given)
+        check_paths(release, given, "the program")
     runner = () if is_native(release.target) else TARGETS[release.target].emulator
     printed = output(*runner, release.program, "--version")
     if release.is_tagged and printed != f"parallax {release.version}":
@@ -142,14 +151,14 @@ def check_libraries(release):
         raise ReleaseError(f"the program needs {', '.join(sorted(unknown)) or 'no library'}; the packages depend on libc6 and libgcc-s1 only")
 
 
-def check_paths(release, given):
-    """Fails if the program or its symbols name a directory of the build."""
+def check_paths(release, given, name):
+    """Fails if a program with its symbols, or a module, names a directory of the build."""
     toolchain = Path(output("rustc", "--print", "sysroot", cwd=release.source))
-    names = {str(path).encode() for path in (release.source, cargo_home(), toolchain)}
+    directories = {str(path).encode() for path in (release.source, cargo_home(), toolchain)}
     content = given.read_bytes()
-    found = sorted(name.decode() for name in names if name + b"/" in content)
+    found = sorted(path.decode() for path in directories if path + b"/" in content)
     if found:
-        raise ReleaseError(f"the program contains the paths {', '.join(found)}; two builds would differ")
+        raise ReleaseError(f"{name} contains the paths {', '.join(found)}; two builds would differ")
 
 
 def write_reference(release, runner):

@@ -35,7 +35,8 @@ function differ(text) {
 
 /** Packs the package and installs the tarball into an empty directory. Returns the directory of the package and its tarball. */
 function installPackage(directory) {
-  execFileSync(process.execPath, [path.join(ROOT, 'sdk/cli/build.mjs'), path.join(TARGET, 'modules/author.wasm')]);
+  const env = { ...process.env, PARALLAX_MODULES: path.join(TARGET, 'modules') };
+  execFileSync(process.execPath, [path.join(ROOT, 'sdk/cli/build.mjs')], { env });
   const tarball = execFileSync('npm', ['pack', '--silent', '--pack-destination', directory], { cwd: path.join(ROOT, 'sdk/cli'), encoding: 'utf8' }).trim();
   writeFileSync(path.join(directory, 'package.json'), '{"private":true}');
   execFileSync('npm', ['install', '--silent', '--no-audit', '--no-fund', '--offline', `./${tarball}`], { cwd: directory, stdio: 'inherit' });
