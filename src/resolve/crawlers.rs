@@ -4,12 +4,14 @@
 //! its surroundings are examined: its border, the devices and apps that contain it, and the system that the
 //! User-Agent names. A browser of a visitor has no sign, so it takes the one pass alone.
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, Match};
+use aho_corasick::automaton::Automaton;
+use aho_corasick::nfa::contiguous::NFA;
+use aho_corasick::{Input, Match};
 
 /// A list of crawlers, compiled into one automaton.
 pub(super) struct Crawlers {
     /// The names, and after them the signs.
-    texts: AhoCorasick,
+    texts: NFA,
     names: usize,
     signs: Box<[Sign]>,
     at_start: Box<[Box<str>]>,
@@ -149,10 +151,7 @@ impl Crawlers {
         let at_start = lines().filter_map(|line| line.strip_prefix('^'));
         let texts = names.iter().copied().chain(signs.iter().map(|(text, _)| text.as_str()));
         Self {
-            texts: AhoCorasick::builder()
-                .kind(Some(AhoCorasickKind::ContiguousNFA))
-                .build(texts)
-                .expect("the compiled-in list has fewer than 2^31 states"),
+            texts: NFA::new(texts).expect("the compiled-in list has fewer than 2^31 states"),
             names: names.len(),
             signs: signs.iter().map(|(_, sign)| *sign).collect(),
             at_start: at_start.map(Box::from).collect(),
@@ -161,7 +160,11 @@ impl Crawlers {
 
     /// Returns whether a User-Agent belongs to a crawler.
     pub(super) fn contains(&self, user_agent: &str) -> bool {
-        self.texts.find_overlapping_iter(user_agent).any(|found| self.is_crawler(user_agent, found))
+        let mut found = self
+            .texts
+            .try_find_overlapping_iter(Input::new(user_agent))
+            .expect("the automaton has the standard kind of matches");
+        found.any(|found| self.is_crawler(user_agent, found))
             || self.at_start.iter().any(|text| user_agent.starts_with(&**text))
     }
 
