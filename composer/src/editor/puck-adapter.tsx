@@ -143,6 +143,12 @@ export interface ConfigOptions {
   isLocked?: (zone: string) => boolean;
 }
 
+interface ShownProps {
+  id: string | null;
+  slots: Slots;
+  render(zones: Record<string, ReactNode>): ReactNode;
+}
+
 /** Returns the types of blocks: those of the team, and those of the pages. */
 export const typesOf = ({ components, shapes }: Pick<ConfigOptions, 'components' | 'shapes'>): string[] => [...new Set([...Object.keys(components), ...Object.keys(shapes.types)])];
 
@@ -151,11 +157,14 @@ export function configOf({ components, shapes, overrides = {}, Page = Sections, 
   const types = typesOf({ components, shapes });
   const locksIn = isLocked && locksReader(isLocked);
   const resolvePermissions = locksIn && (({ props }: any, { appState, permissions }: any) => permissionsOf(locksIn(appState.data), props.id, permissions));
-  /** Renders a block of the team or a page. A zone in a locked zone is closed as well. */
-  function Shown({ id, slots, render }: { id: string | null; slots: Slots; render(zones: Record<string, ReactNode>): ReactNode }): ReactNode {
-    const isInside = usePuckStore((puck) => id !== null && locksIn !== undefined && locksIn(puck.appState.data as unknown as Data).inside.has(id));
-    return render(renderedZones(slots, (name) => isInside || (isLocked?.(name) ?? false), types));
+  /** Renders a block of the team or a page. */
+  const Open = ({ slots, render }: ShownProps): ReactNode => render(renderedZones(slots, () => false, types));
+  /** The same in an editor with locks. A zone in a locked zone is closed as well. */
+  function Lockable({ id, slots, render }: ShownProps): ReactNode {
+    const isInside = usePuckStore((puck) => id !== null && locksIn!(puck.appState.data as unknown as Data).inside.has(id));
+    return render(renderedZones(slots, (name) => isInside || isLocked!(name), types));
   }
+  const Shown = locksIn ? Lockable : Open;
   const entries = types.map((type) => {
     const shape = shapes.types[type] ?? { members: {}, zones: [] };
     const Block = Object.hasOwn(components, type) ? components[type]! : Unknown;

@@ -285,17 +285,22 @@ export interface ConditionProps {
 export function Condition({ when, vocabulary, audiences, isReadOnly, onChange }: ConditionProps): ReactNode {
   // A form that a person has begun, such as a test without a name yet, may have a condition that has no form.
   const [edited, setEdited] = useState<{ form: Form; text: string } | null>(null);
+  const [isTextOpen, setTextOpen] = useState(false);
   const form = edited?.text === JSON.stringify(when) ? edited.form : vocabulary && toForm(when, vocabulary);
-  if (!form || !vocabulary) return <ConditionText {...{ when, isReadOnly, onChange }} />;
   const change = (next: Form) => {
     setEdited({ form: next, text: JSON.stringify(fromForm(next)) });
     onChange(fromForm(next));
   };
   return (
     <>
-      <p className="px-wide">If {words(form, vocabulary)}.</p>
-      <ConditionForm {...{ form, vocabulary, audiences, isReadOnly }} onChange={change} />
-      <details className="px-wide">
+      {form && vocabulary && (
+        <div className="px-wide">
+          <p>If {words(form, vocabulary)}.</p>
+          <ConditionForm {...{ form, vocabulary, audiences, isReadOnly }} onChange={change} />
+        </div>
+      )}
+      {/* A text that loses its form while a person types keeps its field. */}
+      <details className="px-wide" open={!form || isTextOpen} onToggle={(event) => setTextOpen(event.currentTarget.open)}>
         <summary>As JSON</summary>
         <ConditionText {...{ when, isReadOnly, onChange }} />
       </details>

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, before, beforeEach, describe, test } from 'node:test';
 import { type Built, type Desk, build, startDesk } from './desk.js';
 
 const DOCUMENT = path.join(process.env.PARALLAX_COMPOSER!, '../docs/composing.md');
@@ -18,6 +18,10 @@ describe('the document for content people', () => {
   before(async () => {
     built = await build();
     desk = await startDesk(built, { hasGit: true, previewSecret: 'a-secret-of-32-characters-or-more', publish: { publish: async () => ({ status: 'Published.' }) } });
+  });
+  beforeEach(async () => {
+    await desk.page.goto(desk.team.url);
+    await desk.page.getByRole('heading', { name: 'Pages' }).waitFor();
   });
   after(async () => desk.team.stop());
 
@@ -54,7 +58,7 @@ describe('the document for content people', () => {
     await picture('pages');
     await field('Search').fill('/about');
     await desk.open('/about');
-    await desk.preview().locator('[data-zone] h1').first().click();
+    await desk.preview().locator('[data-zone] h1, [data-zone] h2').first().click();
     for (const name of ['Insert …', 'Move …', 'Undo']) await button(name).waitFor();
     await back();
     await field('Search').fill('');
@@ -85,7 +89,7 @@ describe('the document for content people', () => {
     await button('Save').click();
     await desk.page.getByText('Saved.').waitFor();
     await button('Preview link …').waitFor();
-    assert.equal(desk.lint().trim().split('\n').pop(), 'site fjell: 34 routes, 0 errors, 0 warnings');
+    assert.match(desk.lint(), /, 0 errors, 0 warnings$/m);
   });
 
   test('run a test, raise it to 50 %, and end it', async () => {
@@ -100,7 +104,7 @@ describe('the document for content people', () => {
     await desk.page.getByRole('combobox', { name: 'Page', exact: true }).selectOption('/rental');
     await desk.page.getByRole('combobox', { name: 'Zone', exact: true }).selectOption('top');
     await button('New experiment').click();
-    await field('Goal').selectOption({ index: 1 });
+    await field('Goal').fill('purchase');
     await field('Share of new visitors').fill('50');
     for (const name of ['Begin', 'End']) await field(name).waitFor();
     await picture('experiment', desk.page.getByRole('list', { name: 'Experiments', exact: true }).getByRole('button', { name: /^headline-of-the-rental/ }));

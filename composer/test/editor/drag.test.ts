@@ -31,6 +31,8 @@ describe('the mouse in the editor', () => {
   /** Drags from the middle of an element to a point of another, as parts of its width and height. */
   async function drag(from: Locator, to: Locator, x: number, y: number): Promise<void> {
     const { mouse } = desk.page;
+    // The entry of the drag before goes back to its place.
+    await desk.page.locator('[data-dnd-dragging=true], [data-dnd-placeholder]').first().waitFor({ state: 'detached' });
     await to.scrollIntoViewIfNeeded();
     await from.scrollIntoViewIfNeeded();
     const [a, b] = [(await from.boundingBox())!, (await to.boundingBox())!];
@@ -46,7 +48,8 @@ describe('the mouse in the editor', () => {
     }
     await mouse.up();
   }
-  const drawer = (name: string) => desk.page.getByTestId(`drawer-item:${name}`);
+  // While an entry is dragged, a hidden one takes its place.
+  const drawer = (name: string) => desk.page.getByTestId(`drawer-item:${name}`).and(desk.page.locator(':not([aria-hidden=true])'));
   async function saved(file: string): Promise<any> {
     await desk.save('Dragged');
     await desk.page.getByText('Saved.').waitFor();

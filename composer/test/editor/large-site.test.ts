@@ -61,7 +61,8 @@ function noteMessages(): void {
   const sent: number[] = [];
   Object.assign(globalThis, { noted: { sent } });
   Worker.prototype.postMessage = function (this: Worker, message: any) {
-    if (message.changed) sent.push(Object.keys(message.changed).length);
+    const changed = message.work.changes?.changed;
+    if (changed) sent.push(Object.keys(changed).length);
     post.call(this, message);
   } as typeof post;
 }
