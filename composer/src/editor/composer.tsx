@@ -1,6 +1,6 @@
 // The composer: the pages of a site, the editor of one, and its changes.
 import { type ComponentType, type ReactNode, useEffect, useMemo, useState } from 'react';
-import { type Layout, type Vocabulary, fromPuck, mergeFiles, patch, toPuck, withoutDuplicateZones } from '../core/index.js';
+import { type Layout, type Vocabulary, fromPuck, patch, toPuck, withoutDuplicateZones } from '../core/index.js';
 import type { Data } from '../core/map.js';
 import type { Json, JsonObject } from '../core/json.js';
 import type { SiteFile } from '../server/storage.js';
@@ -140,6 +140,7 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
 
   /** Merges the changes of others into the drafts. The next save then has their files as its base. */
   async function merge(): Promise<void> {
+    const { mergeFiles } = await import('../core/merge-files.js'); // few saves need it
     const loaded = await api.load();
     const texts = (pick: (file: string) => string | null | undefined) => Object.fromEntries(Object.keys(drafts).map((file) => [file, pick(file)]).filter((entry): entry is [string, string] => typeof entry[1] === 'string'));
     const merged = mergeFiles(texts((file) => drafts[file]!.base?.text), texts((file) => drafts[file]!.text), texts((file) => loaded.files[file]?.text));

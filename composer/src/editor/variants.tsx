@@ -1,9 +1,12 @@
 // The personalized zones of a page: their variants, and the rules that select them.
-import { type ReactNode, useId, useState } from 'react';
+import { type ReactNode, Suspense, lazy, useId, useState } from 'react';
 import type { Json, JsonObject } from '../core/json.js';
 import { type Change, type Form, type Layout, type PersonalizedZone, type Vocabulary, addVariant, choose, chosenOf, fromForm, fromPuck, removeVariant, renameVariant, toForm, toPuck, words } from '../core/index.js';
-import { ConditionForm } from './condition-form.js';
 import { useEditor } from './puck-adapter.js';
+
+const NotLoaded = (): ReactNode => <p className="px-fault" role="alert">The form is not there: its file cannot be loaded. Reload this page; your changes stay.</p>;
+/** Few pages have a condition, so the form and its checks are loaded with the first one. */
+const ConditionForm = lazy(() => import('./condition-form.js').then(({ ConditionForm: form }) => ({ default: form }), () => ({ default: NotLoaded })));
 
 /** The name of the content without a rule. */
 const DEFAULT = 'default';
@@ -238,7 +241,9 @@ function Condition({ when, vocabulary, audiences, isReadOnly, onChange }: Condit
   return (
     <>
       <p className="px-wide">If {words(form, vocabulary)}.</p>
-      <ConditionForm {...{ form, vocabulary, audiences, isReadOnly }} onChange={change} />
+      <Suspense fallback={<p role="status">Loading the form …</p>}>
+        <ConditionForm {...{ form, vocabulary, audiences, isReadOnly }} onChange={change} />
+      </Suspense>
       <details className="px-wide">
         <summary>As JSON</summary>
         <ConditionText {...{ when, isReadOnly, onChange }} />

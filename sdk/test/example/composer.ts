@@ -1,0 +1,179 @@
+// The composer of the example: its sign-in, an edit that is published, and the bytes that it adds.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { before, describe, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import type { BrowserContextOptions, Page, Response } from 'playwright-core';
+import { type Site, get, open, until, visitor } from './site.js';
+
+/** Bytes of scripts and styles, by gzip, that Chromium loads until a page can be edited. Those of every page of the site do not count. */
+const COMPOSER_BYTES_MAX = 220_000;
+/** Words of the editor library and of the composer in their scripts and styles. */
+const EDITOR_WORDS = /puck|px-composer/i;
+/** Bound of a step on a busy machine. */
+const STEP_MS = 30_000;
+
+const USER = 'ada@example.com';
+const PASSWORD = 'fünf Zelte: rot';
+const AXE = path.join(process.env.PARALLAX_SDK!, '../composer/node_modules/axe-core/axe.min.js');
+const NEW_HEADLINE = 'Made for the fourth day of rain';
+
+const basic = (user: string, password: string) => `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
+
+export function composerCases(site: () => Site): void {
+  const statusOf = async (pathname: string, authorization?: string) => (await fetch(site().url + pathname, { redirect: 'manual', headers: authorization ? { authorization } : {} })).status;
+
+  test('without its settings the composer is 404', async () => {
+    for (const pathname of ['/composer', '/api/composer/site']) {
+      assert.deepEqual([await statusOf(pathname), await statusOf(pathname, basic(USER, PASSWORD))], [404, 404], pathname);
+    }
+  });
+
+  describe('with its settings the composer', () => {
+    before(async () => {
+      const passwordHash = createHash('sha256').update(PASSWORD).digest('hex');
+      Object.assign(site().environment, { SITE_DIRECTORY: site().source, COMPOSER_USER: USER, COMPOSER_PASSWORD_SHA256: passwordHash, ADMIN_URL: site().edge.admin, ADMIN_TOKEN: site().token });
+      await site().restart();
+    });
+
+    /** Opens the list of the pages as a person who has signed in. */
+    async function start(options: BrowserContextOptions = {}, onResponse?: (response: Response) => void): Promise<Page> {
+      const context = await visitor(site(), null, { viewport: { width: 1500, height: 900 }, httpCredentials: { username: USER, password: PASSWORD }, ...options });
+      context.setDefaultTimeout(STEP_MS);
+      const page = await context.newPage();
+      if (onResponse) page.on('response', onResponse);
+      await page.goto(`${site().url}/composer`);
+      await page.getByRole('heading', { name: 'Pages' }).waitFor();
+      return page;
+    }
+    const preview = (page: Page) => page.frameLocator('iframe');
+    async function openFront(page: Page): Promise<void> {
+      await page.getByRole('list', { name: 'Pages' }).getByRole('button').filter({ hasText: /^\/ / }).first().click();
+      await preview(page).getByRole('heading', { level: 1 }).first().waitFor();
+    }
+    async function expectAccessible(page: Page): Promise<void> {
+      await page.evaluate(readFileSync(AXE, 'utf8'));
+      const found = await page.evaluate(async () => {
+        const { violations } = await (globalThis as any).axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] });
+        return violations.map(({ id, nodes }: any) => `${id}: ${nodes.map(({ html }: any) => html).join(' ')}`);
+      });
+      assert.deepEqual(found, []);
+    }
+
+    test('asks for the password, and no request for it reaches Parallax or sets a cookie', async () => {
+      const asked = site().gateway.requests.length;
+      const refused = await fetch(`${site().url}/composer`);
+      assert.deepEqual([refused.status, refused.headers.get('www-authenticate')], [401, 'Basic realm="composer", charset="UTF-8"']);
+      const wrong = [basic(USER, 'x'), basic('eve@example.com', PASSWORD), basic(USER, ''), basic('', ''), 'Basic', 'Basic !', `Basic ${Buffer.from(USER).toString('base64')}`, `Bearer ${PASSWORD}`];
+      for (const authorization of wrong) {
+        for (const pathname of ['/composer', '/api/composer/site']) assert.equal(await statusOf(pathname, authorization), 401, `${pathname} ${authorization}`);
+      }
+      const answer = await fetch(`${site().url}/composer`, { headers: { authorization: basic(USER, PASSWORD) } });
+      assert.deepEqual([answer.status, answer.headers.get('cache-control'), answer.headers.get('set-cookie')], [200, 'private, no-cache', null]);
+      const { user, roles }: any = await (await fetch(`${site().url}/api/composer/site`, { headers: { authorization: basic(USER, PASSWORD) } })).json();
+      assert.deepEqual([user, roles], [{ name: 'ada', email: USER }, ['view', 'edit']]);
+      assert.deepEqual(site().gateway.requests.slice(asked).filter((target) => !target.includes('/v1/routes')), []);
+    });
+
+    test('changes a headline, tells a mistake, and saves; the publication shows the headline, and the editor has sent no event', async () => {
+      const file = path.join(site().source, 'routes/index.json');
+      const before = readFileSync(file, 'utf8');
+      const recorded = site().edge.records().length;
+      const asked = site().gateway.requests.length;
+      const faults: string[] = [];
+      const page = await start();
+      page.on('pageerror', (error) => faults.push(error.message));
+      page.on('console', (message) => message.type() === 'error' && faults.push(message.text()));
+      await openFront(page);
+
+      await page.getByRole('region', { name: 'Zones' }).getByRole('button', { name: /^hero / }).click();
+      const visitors = page.getByLabel('Visitors').first();
+      const audience = await visitors.inputValue();
+      await visitors.selectOption({ label: 'by a condition' });
+      await page.getByText('As JSON').first().click();
+      await page.getByRole('textbox', { name: /^Condition/ }).first().fill('{ "now.hour": 25 }');
+      const mistakes = page.getByRole('region', { name: 'Mistakes' });
+      await mistakes.getByText('`now.hour` is never 25').waitFor();
+      await page.getByLabel('Visitors').first().selectOption(audience);
+      await mistakes.waitFor({ state: 'detached' });
+
+      await preview(page).getByRole('heading', { level: 1 }).first().click();
+      await page.getByRole('complementary', { name: 'Content' }).getByLabel('Title', { exact: true }).first().fill(NEW_HEADLINE);
+      await preview(page).getByText(NEW_HEADLINE).first().waitFor();
+      await page.getByRole('button', { name: 'Changes (1) …' }).click();
+      await page.getByLabel('What did you change?').fill('Another headline');
+      await page.getByRole('button', { name: 'Save', exact: true }).click();
+      await page.getByText('Saved.').waitFor();
+      const after = readFileSync(file, 'utf8');
+      assert.equal(after, before.replace('Made for the third day of rain', NEW_HEADLINE));
+      assert.notEqual(after, before);
+
+      site().publish();
+      // An arm of an experiment has another headline, and each request is a new visitor.
+      await until(async () => (await get(site(), '/', { 'accept-language': 'en', cookie: 'px_consent=1' })).heading === NEW_HEADLINE);
+      await page.context().close();
+      assert.deepEqual(faults, []);
+      assert.deepEqual(site().gateway.requests.slice(asked).filter((target) => target.startsWith('POST')), []);
+      assert.equal(site().edge.records().length, recorded);
+    });
+
+    test('has no fault of axe in the list of the pages, and works in a window of 400 px', async () => {
+      const page = await start();
+      await expectAccessible(page);
+      await page.setViewportSize({ width: 400, height: 800 });
+      await expectAccessible(page);
+      const width = () => page.evaluate(() => document.documentElement.scrollWidth);
+      assert.equal(await width(), 400);
+      await openFront(page);
+      assert.equal(await width(), 400);
+      const seen = page.getByRole('region', { name: 'See as' });
+      await seen.getByLabel('Language').fill('de-AT');
+      await seen.getByRole('button', { name: 'Show the page to this visitor' }).click();
+      await seen.getByRole('list', { name: 'Decisions' }).getByText('hero: deutsch').waitFor();
+      await preview(page).getByText('Gemacht für den dritten Regentag').first().waitFor();
+      const { x, width: wide } = (await seen.boundingBox())!;
+      assert.ok(x >= 0 && x + wide <= 400, `${x} ${wide}`);
+      await page.context().close();
+    });
+
+    test('adds at most 220 kB to an empty page, and nothing to the pages of the site', async () => {
+      const isPart = (url: string) => /\.(js|css)$/.test(new URL(url).pathname);
+      const { text } = await get(site(), '/nothing/here');
+      const common = new Set([...text.matchAll(/(?:src|href)="(\/_next\/static\/[^"?]+\.(?:js|css))/g)].map(([, pathname]) => pathname!));
+      assert.ok(common.size > 3, `${[...common]}`);
+
+      const loaded: Response[] = [];
+      const page = await start({}, (response) => loaded.push(response));
+      await openFront(page);
+      const own = loaded.filter((response) => isPart(response.url()) && !common.has(new URL(response.url()).pathname));
+      const sizes = await Promise.all(own.map(async (response) => ({ isWorker: isOfWorker(response), bytes: gzipSync(await response.body()).length })));
+      const sum = (isWorker: boolean) => sizes.filter((size) => size.isWorker === isWorker).reduce((total, { bytes }) => total + bytes, 0);
+      const module = loaded.find((response) => response.url().endsWith('.wasm')) ?? (await page.waitForResponse((response) => response.url().endsWith('.wasm')));
+      console.log(`the composer: ${sum(false)} bytes, its worker ${sum(true)}, author.wasm ${gzipSync(await module.body()).length}, by gzip`);
+      assert.ok(sum(false) <= COMPOSER_BYTES_MAX, `${sum(false)}`);
+      const bodies = await Promise.all(own.map((response) => response.text()));
+      assert.ok(bodies.some((body) => EDITOR_WORDS.test(body)));
+      await page.context().close();
+
+      const context = await visitor(site());
+      const shop = await context.newPage();
+      const parts: Response[] = [];
+      shop.on('response', (response) => void (isPart(response.url()) && parts.push(response)));
+      for (const pathname of ['/', '/tents', '/nothing/here']) {
+        if (pathname === '/nothing/here') await shop.goto(site().url + pathname);
+        else await open(site(), shop, pathname);
+        await shop.waitForLoadState('networkidle');
+      }
+      assert.ok(parts.length > 5, `${parts.length}`);
+      for (const part of parts) assert.doesNotMatch(await part.text(), EDITOR_WORDS, part.url());
+      await context.close();
+    });
+  });
+}
+
+/** Returns whether a worker has asked for a script. Its requests have no frame. */
+function isOfWorker(response: Response): boolean {
+  return response.request().resourceType() === 'other' || /worker/.test(new URL(response.url()).pathname);
+}
