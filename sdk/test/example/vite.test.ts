@@ -1,7 +1,7 @@
 // With PARALLAX_LONG=1: the composer in an app that Vite builds, as docs/composer.md says, with React 18 and 19.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -39,12 +39,9 @@ async function serve(dist: string, handler: Handler): Promise<Server> {
       outgoing.writeHead(response.status, Object.fromEntries(response.headers)).end(Buffer.from(await response.arrayBuffer()));
       return;
     }
-    try {
-      const name = pathname === '/' ? '/index.html' : pathname;
-      outgoing.writeHead(200, { 'content-type': TYPES[path.extname(name)] ?? 'application/octet-stream' }).end(readFileSync(path.join(dist, name)));
-    } catch {
-      outgoing.writeHead(404).end();
-    }
+    const file = path.join(dist, pathname === '/' ? 'index.html' : pathname);
+    if (!existsSync(file)) return void outgoing.writeHead(404).end();
+    outgoing.writeHead(200, { 'content-type': TYPES[path.extname(file)] ?? 'application/octet-stream' }).end(readFileSync(file));
   }
   const server = createServer((incoming, outgoing) => void answer(incoming, outgoing));
   await new Promise<void>((resolve) => server.listen(0, 'localhost', resolve));
