@@ -4,7 +4,7 @@ import type { Json, JsonObject } from '../core/json.js';
 import { type Change, type Form, type Layout, type PersonalizedZone, type Vocabulary, addVariant, choose, chosenOf, fromForm, fromPuck, removeVariant, renameVariant, toForm, toPuck, words } from '../core/index.js';
 import { useEditor } from './puck-adapter.js';
 
-const NotLoaded = (): ReactNode => <p className="px-fault" role="alert">The form is not there: its file cannot be loaded. Reload this page; your changes stay.</p>;
+const NotLoaded = (): ReactNode => <p className="px-fault" role="alert">The form could not be loaded. Reload the page. Your changes are kept.</p>;
 /** Few pages have a condition, so the form and its checks are loaded with the first one. */
 const ConditionForm = lazy(() => import('./condition-form.js').then(({ ConditionForm: form }) => ({ default: form }), () => ({ default: NotLoaded })));
 
