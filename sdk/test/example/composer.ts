@@ -150,14 +150,18 @@ export function composerCases(site: () => Site): void {
       assert.ok(common.size > 3, `${[...common]}`);
 
       const loaded: Promise<Part>[] = [];
-      const page = await start({}, (response) => isPart(response) && loaded.push(readPart(response)));
-      const compiler = page.waitForResponse((response) => response.url().endsWith('.wasm')).then((response) => response.body());
+      let compiler: Promise<Buffer> | undefined;
+      const page = await start({}, (response) => {
+        if (isPart(response)) loaded.push(readPart(response));
+        if (response.url().endsWith('.wasm')) compiler = response.body();
+      });
       await openFront(page);
+      await until(() => compiler !== undefined);
       const own = (await Promise.all(loaded)).filter(({ pathname }) => !common.has(pathname));
       const bytes = (parts: Part[]) => parts.reduce((sum, { body }) => sum + gzipSync(body).length, 0);
       const editor = own.filter(({ isOfWorker }) => !isOfWorker);
       const worker = own.filter(({ isOfWorker }) => isOfWorker);
-      console.log(`the composer: ${bytes(editor)} bytes, its worker ${bytes(worker)}, author.wasm ${gzipSync(await compiler).length}, by gzip`);
+      console.log(`the composer: ${bytes(editor)} bytes, its worker ${bytes(worker)}, author.wasm ${gzipSync(await compiler!).length}, by gzip`);
       assert.ok(bytes(editor) <= COMPOSER_BYTES_MAX, editor.map((part) => `${part.pathname} ${bytes([part])}`).join('\n'));
       assert.ok(editor.some(({ body }) => EDITOR_WORDS.test(body.toString())));
       await page.context().close();
