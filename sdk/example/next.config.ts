@@ -1,3 +1,3 @@
 import { withParallaxConfig } from '@parallax/sdk/next';
 
-export default withParallaxConfig({});
+export default withParallaxConfig({ turbopack: { resolveAlias: { 'object-hash': './app/composer/object-hash.ts' } } });

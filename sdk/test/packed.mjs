@@ -1,6 +1,6 @@
 // The packed package, as the tests use it: installed into an empty project.
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
@@ -14,6 +14,15 @@ export function installPackage(sdk) {
   writeFileSync(path.join(project, 'package.json'), JSON.stringify(manifest));
   execFileSync('npm', ['install', '--silent', '--no-audit', '--no-fund', '--prefer-offline'], { cwd: project, stdio: 'inherit' });
   return project;
+}
+
+/** Builds and packs the composer, and unpacks it beside the SDK. The example and the sites of the tests have its dependencies. */
+export function unpackComposer(composer, project) {
+  execFileSync(process.execPath, [path.join(composer, 'build.mjs')], { stdio: 'inherit' });
+  const tarball = execFileSync('npm', ['pack', '--silent', '--pack-destination', project], { cwd: composer, encoding: 'utf8' }).trim();
+  const directory = path.join(project, 'node_modules/@parallax/composer');
+  mkdirSync(directory);
+  execFileSync('tar', ['-xzf', path.join(project, tarball), '-C', directory, '--strip-components=1']);
 }
 
 /**

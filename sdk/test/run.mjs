@@ -5,7 +5,7 @@ import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
-import { installPackage, packedModules } from './packed.mjs';
+import { installPackage, packedModules, unpackComposer } from './packed.mjs';
 
 const sdk = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
@@ -16,6 +16,7 @@ const names = readdirSync(path.join(sdk, 'test'), { recursive: true }).filter((n
 const chosen = names.filter((name) => process.argv.length < 3 || process.argv.slice(2).some((part) => name.includes(part)));
 const project = installPackage(sdk);
 process.once('exit', () => rmSync(project, { recursive: true, force: true }));
+if (chosen.some((name) => name.startsWith('example/'))) unpackComposer(path.join(sdk, '../composer'), project);
 const built = path.join(project, '.built');
 await build({
   entryPoints: chosen.map((name) => path.join(sdk, 'test', name)),

@@ -1,5 +1,5 @@
 // A real server of the demo site on free ports.
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -23,6 +23,12 @@ function binary(): string {
 /** Runs a command of the server's binary. Returns its standard output. */
 export function runParallax(...words: string[]): string {
   return execFileSync(binary(), words, { encoding: 'utf8', env: ENVIRONMENT, stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+/** Makes a token with a role. Returns it, and the lines of the file of `--access` that know it. */
+export function newToken(role: string): { token: string; access: string } {
+  const { stdout, stderr } = spawnSync(binary(), ['token', 'new', '--name', 'tests', '--role', role], { encoding: 'utf8', env: ENVIRONMENT });
+  return { token: /pxt_\S+/.exec(stderr)![0], access: stdout };
 }
 
 export interface RecordedEvent {

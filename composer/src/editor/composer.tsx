@@ -1,21 +1,19 @@
 // The composer: the pages of a site, the editor of one, and its changes.
 import { type ComponentType, type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
-import { type Layout, type Vocabulary, fromPuck, mergeFiles, patch, toPuck, withoutDuplicateZones } from '../core/index.js';
+import { type Layout, type Vocabulary, fromPuck, patch, toPuck, withoutDuplicateZones } from '../core/index.js';
 import type { Data } from '../core/map.js';
 import type { Json, JsonObject } from '../core/json.js';
 import type { SiteFile } from '../server/storage.js';
 import { AfterSave, type Proposal, proposalOf } from './after-save.js';
 import { type Api, ApiError, type LoadedSite, createApi } from './api.js';
-import { Audiences } from './audiences.js';
 import type { Diagnostic } from './author.js';
 import { BlockActions, Outline } from './blocks.js';
-import { Changes, type ShownConflict } from './changes.js';
-import { Experiments } from './experiments.js';
+import type { ShownConflict } from './changes.js';
 import { shapesOf } from './fields.js';
-import { History } from './history.js';
 import { Pages } from './pages.js';
 import { mentionsOf, pathRefusal, renamedPage } from './paths.js';
-import { Preview, usePreviewToken } from './preview.js';
+import { usePreviewToken } from './preview-token.js';
+import { lazyPart } from './lazy-part.js';
 import { PageProblems } from './problem-list.js';
 import { useProblems } from './problems.js';
 import { usePublication } from './publication.js';
@@ -24,6 +22,12 @@ import { SeeAs, type SeeAsProps } from './see-as.js';
 import { type Drafts, eventNamesOf, fileForPath, member, pagesOf, parsed, presentFiles, textOf, withText } from './site.js';
 import { type AudienceEntry, Zones } from './variants.js';
 import { useViewFocus } from './view-focus.js';
+
+const Audiences = lazyPart(() => import('./audiences.js').then((module) => module.Audiences));
+const Changes = lazyPart(() => import('./changes.js').then((module) => module.Changes));
+const Experiments = lazyPart(() => import('./experiments.js').then((module) => module.Experiments));
+const History = lazyPart(() => import('./history.js').then((module) => module.History));
+const Preview = lazyPart(() => import('./preview.js').then((module) => module.Preview));
 
 export interface ComposerProps {
   /** The path of the handler, such as `/api/composer`. */
@@ -170,6 +174,7 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
 
   /** Merges the changes of others into the drafts. The next save then has their files as its base. */
   async function merge(): Promise<void> {
+    const { mergeFiles } = await import('../core/merge-files.js'); // few saves need it
     const loaded = await api.load();
     const texts = (pick: (file: string) => string | null | undefined) => Object.fromEntries(Object.keys(drafts).map((file) => [file, pick(file)]).filter((entry): entry is [string, string] => typeof entry[1] === 'string'));
     const merged = mergeFiles(texts((file) => drafts[file]!.base?.text), texts((file) => drafts[file]!.text), texts((file) => loaded.files[file]?.text));

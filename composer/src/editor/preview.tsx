@@ -1,5 +1,5 @@
 // A page that a link shows to a person without a session.
-import { type ComponentType, type ReactNode, type SyntheticEvent, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
+import { type ComponentType, type ReactNode, type SyntheticEvent, useEffect, useMemo, useState } from 'react';
 import { type Layout, type PersonalizedZone, toPuck } from '../core/index.js';
 import type { JsonObject } from '../core/json.js';
 import { type PreviewedPage, createApi } from './api.js';
@@ -7,16 +7,6 @@ import { shapesOf } from './fields.js';
 import { RenderedPage, type FieldOverrides, type Registry } from './puck-adapter.js';
 import { member, parsed } from './site.js';
 import { zonesOf } from './variants.js';
-
-function subscribe(onChange: () => void): () => void {
-  addEventListener('hashchange', onChange);
-  return () => removeEventListener('hashchange', onChange);
-}
-
-/** Returns the token of the fragment, or null. */
-export function usePreviewToken(): string | null {
-  return useSyncExternalStore(subscribe, () => /^#preview=([\w.-]+)$/.exec(location.hash)?.[1] ?? null, () => null);
-}
 
 interface PreviewProps {
   endpoint: string;

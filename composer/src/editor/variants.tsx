@@ -2,7 +2,7 @@
 import { type ReactNode, useEffect, useId, useRef, useState } from 'react';
 import type { Json, JsonObject } from '../core/json.js';
 import { type Change, type Form, type Layout, type PersonalizedZone, type Vocabulary, addVariant, choose, chosenOf, fromForm, fromPuck, removeVariant, renameVariant, toForm, toPuck, words } from '../core/index.js';
-import { ConditionForm } from './condition-form.js';
+import { lazyPart } from './lazy-part.js';
 import { useEditor } from './puck-adapter.js';
 import { SpanFields, operatorsOf, spanOf, timeFromNow } from './time-field.js';
 
@@ -10,6 +10,9 @@ import { SpanFields, operatorsOf, spanOf, timeFromNow } from './time-field.js';
 const SPAN = '$span';
 /** The length of a new time span. */
 const SPAN_MS = 7 * 86_400_000;
+
+/** Few pages have a condition. */
+const ConditionForm = lazyPart(() => import('./condition-form.js').then((module) => module.ConditionForm));
 
 /** The name of the content without a rule. */
 const DEFAULT = 'default';

@@ -36,6 +36,7 @@ describe('the mouse in the editor', () => {
     await to.scrollIntoViewIfNeeded();
     await from.scrollIntoViewIfNeeded();
     const [a, b] = [(await from.boundingBox())!, (await to.boundingBox())!];
+    console.log(JSON.stringify([a, b, desk.page.viewportSize()]));
     const [startX, startY, endX, endY] = [a.x + a.width / 2, a.y + a.height / 2, b.x + b.width * x, b.y + b.height * y];
     await mouse.move(startX, startY);
     await mouse.down();

@@ -1,6 +1,7 @@
 // The example in Chromium with a real server. One build serves all cases.
 import { after, before, describe } from 'node:test';
 import { attackCases } from './attacks.js';
+import { composerCases } from './composer.js';
 import { consentCases } from './consent.js';
 import { eventCases } from './events.js';
 import { failureCases } from './failure.js';
@@ -26,4 +27,5 @@ describe('the example', () => {
   attackCases(current);
   publishingCases(current);
   failureCases(current);
+  composerCases(current);
 });

@@ -1,18 +1,18 @@
 // The built example with a real server and Chromium.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { copyDemo, makeKeys } from '../local/site.js';
-import { type TestServer, startServer } from '../server.js';
+import { type TestServer, newToken, startServer } from '../server.js';
 import { USER_AGENT, launchChromium } from '../chromium.js';
 import { type Gateway, startGateway } from './gateway.js';
 
 /** Bounds of a build and of a start on a busy machine. */
-const BUILD_MS = 240_000;
+const BUILD_MS = 600_000;
 const START_MS = 60_000;
 /** Bound of a condition that the tests poll. */
 const POLL_MS = 30_000;
@@ -35,6 +35,8 @@ export interface Site {
   browser: Browser;
   /** The settings of the Next.js server. */
   environment: Record<string, string>;
+  /** A token of the admin address with the role `composer`. */
+  token: string;
   /** A copy of the source of the demo site, which the tests change. */
   source: string;
   /** Publishes `source` with a higher version. */
@@ -55,7 +57,9 @@ export async function startSite(directory = EXAMPLE, isLocal = false): Promise<S
   copyDemo(source, isLocal);
   const keys = isLocal ? makeKeys(home) : null;
   const pushes = await startGateway(url);
-  const flags = ['--on-publish', `${pushes.url}/api/parallax/revalidate`, '--on-publish-token', SECRET];
+  const { token, access } = newToken('composer');
+  writeFileSync(path.join(home, 'access.toml'), access, { mode: 0o600 });
+  const flags = ['--access', path.join(home, 'access.toml'), '--on-publish', `${pushes.url}/api/parallax/revalidate`, '--on-publish-token', SECRET];
   const edge = await startServer(keys ? [...flags, '--visitor-keys', keys.file] : flags, source);
   const gateway = await startGateway(edge.url);
   // The machine of the tests is busy. Another test shows the deadline of 150 ms with a fake clock.
@@ -73,6 +77,7 @@ export async function startSite(directory = EXAMPLE, isLocal = false): Promise<S
     pushes,
     browser,
     environment,
+    token,
     source,
     publish: () => edge.publish(source, 'demo', ['--version', String(Date.now())]),
     async restart(between) {
@@ -121,12 +126,14 @@ function next(directory: string, args: string[], environment: Record<string, str
   return { child, log: () => text, exited };
 }
 
-/** Builds the example with the packed package in place of the copy that the installation made. */
+/** Builds the example with the packed packages in place of the copies that the installation made. */
 async function buildExample(directory: string, environment: Record<string, string>): Promise<void> {
-  const installed = path.join(directory, 'node_modules/@parallax/sdk');
-  if (!existsSync(installed)) throw new Error('The packages of example/ are not installed; run `npm ci` there, or `sdk/run`.');
-  rmSync(installed, { recursive: true, force: true });
-  cpSync(path.join(process.env.PARALLAX_PACKED!, 'node_modules/@parallax/sdk'), installed, { recursive: true });
+  for (const name of ['@parallax/sdk', '@parallax/composer']) {
+    const installed = path.join(directory, 'node_modules', name);
+    if (!existsSync(installed)) throw new Error('The packages of example/ are not installed; run `npm ci` there, or `sdk/run`.');
+    rmSync(installed, { recursive: true, force: true });
+    cpSync(path.join(process.env.PARALLAX_PACKED!, 'node_modules', name), installed, { recursive: true });
+  }
   rmSync(path.join(directory, '.next'), { recursive: true, force: true });
   const begin = Date.now();
   const { child, log, exited } = next(directory, ['build'], environment);
