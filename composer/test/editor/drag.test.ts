@@ -36,15 +36,15 @@ describe('the mouse in the editor', () => {
     await to.scrollIntoViewIfNeeded();
     await from.scrollIntoViewIfNeeded();
     const [a, b] = [(await from.boundingBox())!, (await to.boundingBox())!];
-    console.log(JSON.stringify([a, b, desk.page.viewportSize()]));
     const [startX, startY, endX, endY] = [a.x + a.width / 2, a.y + a.height / 2, b.x + b.width * x, b.y + b.height * y];
     await mouse.move(startX, startY);
     await mouse.down();
     await mouse.move(startX + 8, startY + 8, { steps: 4 });
     await mouse.move(endX - 6, endY - 6, { steps: STEPS });
-    // A frame for each move: the library opens the place under the mouse in one.
-    for (let at = 0; at < 6; at += 1) {
-      await mouse.move(endX - 6 + at, endY - 6 + at);
+    // The library opens the place under the mouse some frames after it has come there, one zone after another.
+    for (let at = 0; at < 24; at += 1) {
+      const offset = (at % 7) - 6;
+      await mouse.move(endX + offset, endY + offset);
       await desk.page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
     }
     await mouse.up();
