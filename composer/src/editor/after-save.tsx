@@ -2,25 +2,12 @@
 import { type FormEvent, type ReactNode, useState } from 'react';
 import type { Api, LoadedSite } from './api.js';
 import { type Publication, PublicationResult } from './publication.js';
-import { type Drafts, type PageEntry, pagesOf } from './site.js';
+import { type Proposal, canBeShown } from './proposal.js';
+import { type PageEntry, pagesOf } from './site.js';
 
 /** The days of a link: without a choice, and at most. */
 const DAYS_DEFAULT = 7;
 const DAYS_MAX = 30;
-
-/** A save that others have to accept before it is a part of the site. */
-export interface Proposal {
-  revision: string;
-  url: string;
-  pages: PageEntry[];
-}
-
-const canBeShown = ({ isRedirect, state }: PageEntry) => !isRedirect && state !== 'removed' && state !== 'broken';
-
-/** Returns the proposal of a save, with the pages that it changes. */
-export function proposalOf(site: LoadedSite, drafts: Drafts, { revision, url }: { revision: string; url?: string }): Proposal | null {
-  return url === undefined ? null : { revision, url, pages: pagesOf(site, drafts).filter((page) => Object.hasOwn(drafts, page.file) && canBeShown(page)) };
-}
 
 interface AfterSaveProps {
   api: Api;

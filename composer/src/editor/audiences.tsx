@@ -1,12 +1,16 @@
 // The audiences of the site, and the places that use them.
 import { type FormEvent, type ReactNode, useMemo, useState } from 'react';
 import type { Json, JsonObject } from '../core/json.js';
-import { type AudienceUse, type Vocabulary, keyFromName, patch, toForm, usesOfAudiences, words } from '../core/index.js';
+import { type AudienceUse, keyFromName, usesOfAudiences } from '../core/audiences.js';
+import { words } from '../core/condition-words.js';
+import { type Vocabulary, toForm } from '../core/conditions.js';
+import { patch } from '../core/patch.js';
 import type { Report } from './author.js';
 import { valuesOf } from './comparison.js';
 import { ProblemList } from './problem-list.js';
 import { member } from './site.js';
-import { type AudienceEntry, Condition } from './variants.js';
+import type { AudienceEntry } from './variants.js';
+import { Condition } from './zone-editor.js';
 
 const FILE = 'audiences.json';
 

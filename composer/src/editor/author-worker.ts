@@ -1,5 +1,5 @@
 // The side of the page of the worker with the author module.
-import type { Vocabulary } from '../core/index.js';
+import type { Vocabulary } from '../core/conditions.js';
 import type { Comparison, ExperimentLimits, Report } from './author.js';
 import type { FileChanges, Work, WorkerRequest, WorkerResponse } from './worker.js';
 

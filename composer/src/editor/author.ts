@@ -1,6 +1,6 @@
 // The author module in the browser: it checks the files of a site as `parallax lint` does, and decides for invented visitors of it, from
 // memory.
-import type { Vocabulary } from '../core/index.js';
+import type { Vocabulary } from '../core/conditions.js';
 
 interface ModuleExports {
   memory: WebAssembly.Memory;

@@ -1,6 +1,7 @@
 // The outline of the page, and the menus that insert, move and remove blocks without dragging.
 import { type KeyboardEvent, type ReactNode, useId, useLayoutEffect, useRef, useState } from 'react';
-import { type Data, type Locks, type PuckNode, type ShownZone, type Spot, canHold, insertBlock, isZoneLocked, locksOf, moveBlock, removeBlock, shownZones, spotOf } from '../core/index.js';
+import { type Locks, type ShownZone, type Spot, canHold, insertBlock, isZoneLocked, locksOf, moveBlock, removeBlock, shownZones, spotOf } from '../core/blocks.js';
+import type { Data, PuckNode } from '../core/map.js';
 import { textsIn } from './fields.js';
 import { type ConfigOptions, focusFields, labelOf, showBlock, typesOf, useEditor } from './puck-adapter.js';
 

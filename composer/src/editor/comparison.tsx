@@ -1,6 +1,6 @@
 // What a save changes for visitors, in the words of the program.
 import { type ReactNode, useEffect, useState } from 'react';
-import { differences, experimentsOf } from '../core/index.js';
+import { differences, experimentsOf } from '../core/experiments.js';
 import type { Json } from '../core/json.js';
 import type { Comparison } from './author.js';
 import type { Compare } from './problems.js';

@@ -1,14 +1,16 @@
 // The composer: the pages of a site, the editor of one, and its changes.
 import { type ComponentType, type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
-import { type Layout, type Vocabulary, fromPuck, patch, toPuck, withoutDuplicateZones } from '../core/index.js';
+import type { Vocabulary } from '../core/conditions.js';
+import type { Layout } from '../core/layout.js';
+import { fromPuck, toPuck, withoutDuplicateZones } from '../core/map.js';
+import { patch } from '../core/patch.js';
 import type { Data } from '../core/map.js';
 import type { Json, JsonObject } from '../core/json.js';
 import type { SiteFile } from '../server/storage.js';
-import { AfterSave, type Proposal, proposalOf } from './after-save.js';
 import { type Api, ApiError, type LoadedSite, createApi } from './api.js';
 import type { Diagnostic } from './author.js';
 import { BlockActions, Outline } from './blocks.js';
-import type { ShownConflict } from './changes.js';
+import { Changes, type ShownConflict } from './changes.js';
 import { shapesOf } from './fields.js';
 import { Pages } from './pages.js';
 import { mentionsOf, pathRefusal, renamedPage } from './paths.js';
@@ -17,16 +19,18 @@ import { lazyPart } from './lazy-part.js';
 import { PageProblems } from './problem-list.js';
 import { useProblems } from './problems.js';
 import { usePublication } from './publication.js';
+import { type Proposal, proposalOf } from './proposal.js';
 import { type FieldOverrides, PageEditor, type Registry, useEditor } from './puck-adapter.js';
-import { SeeAs, type SeeAsProps } from './see-as.js';
+import type { SeeAsProps } from './see-as.js';
 import { type Drafts, eventNamesOf, fileForPath, member, pagesOf, parsed, presentFiles, textOf, withText } from './site.js';
 import { type AudienceEntry, Zones } from './variants.js';
 import { useViewFocus } from './view-focus.js';
 
+const AfterSave = lazyPart(() => import('./after-save.js').then((module) => module.AfterSave));
 const Audiences = lazyPart(() => import('./audiences.js').then((module) => module.Audiences));
-const Changes = lazyPart(() => import('./changes.js').then((module) => module.Changes));
 const Experiments = lazyPart(() => import('./experiments.js').then((module) => module.Experiments));
 const History = lazyPart(() => import('./history.js').then((module) => module.History));
+const SeeAs = lazyPart(() => import('./see-as.js').then((module) => module.SeeAs));
 const Preview = lazyPart(() => import('./preview.js').then((module) => module.Preview));
 
 export interface ComposerProps {
@@ -124,6 +128,7 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
   const sizes = useSizes(api);
   const eventNames = useMemo(() => eventNamesOf(site), [site]);
   const mayEdit = site.roles.includes('edit');
+  const hasAfterSave = site.features.includes('publish') || site.features.includes('preview');
   const edit = (file: string, text: string | null) => setDrafts((last) => withText(site, last, file, text));
 
   /** Adds a page with this path, or a copy of another one. Returns the reason if the path cannot be used. */
@@ -209,7 +214,7 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
           {...{ components, fields, page, shapes }}
           isReadOnly={!mayEdit}
           vocabulary={vocabulary}
-          seeAs={{ explain: explain ?? api.explain, explainReal: site.roles.includes('visitors') ? api.explain : null, isOfDraft: explain !== null, eventNames }}
+          seeAs={createWorker && moduleUrl && !vocabulary && !checkError ? null : { explain: explain ?? api.explain, explainReal: site.roles.includes('visitors') ? api.explain : null, isOfDraft: explain !== null, eventNames }}
           audiences={audiencesOf(textOf(site, drafts, 'audiences.json'), sizes)}
           canEdit={canEdit}
           file={view.file}
@@ -242,7 +247,7 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
         <Audiences {...{ files, report, vocabulary, mayEdit }} audiences={audiencesOf(textOf(site, drafts, 'audiences.json'), sizes)} onChange={edit} onClose={() => setView({ name: 'pages' })} />
       ) : (
         <>
-          {count === 0 && <AfterSave {...{ api, site, proposal, publication }} />}
+          {count === 0 && hasAfterSave && <AfterSave {...{ api, site, proposal, publication }} />}
           <Pages
             pages={pagesOf(site, drafts)}
             problems={report?.errors ?? []}
@@ -265,7 +270,8 @@ interface PageProps extends Pick<ComposerProps, 'components' | 'fields' | 'page'
   shapes: ReturnType<typeof shapesOf>;
   isReadOnly: boolean;
   vocabulary: Vocabulary | null;
-  seeAs: Omit<SeeAsProps, 'path' | 'vocabulary'>;
+  /** Null until the module is there, or until it is known that there is none. */
+  seeAs: Omit<SeeAsProps, 'path' | 'vocabulary'> | null;
   audiences: AudienceEntry[];
   problems: Diagnostic[];
   onText(text: string): void;
@@ -303,7 +309,7 @@ function Page({ file, text, components, fields, page, canEdit, shapes, isReadOnl
       panel={
         <>
           <Zones {...{ vocabulary, audiences, isReadOnly, isLocked, wanted }} />
-          <SeeAs path={String(route.path)} vocabulary={vocabulary} {...seeAs} />
+          {seeAs && <SeeAs path={String(route.path)} vocabulary={vocabulary} {...seeAs} />}
         </>
       }
     />

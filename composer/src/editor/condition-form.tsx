@@ -1,6 +1,7 @@
 // A condition as a form: groups of tests, in the paths and operators of the program.
 import type { ReactNode } from 'react';
-import { type Check, type Count, type Form, type Group, type Scalar, type Test, type Vocabulary, type VocabularyPath, isCount, problems } from '../core/index.js';
+import { problems } from '../core/condition-problems.js';
+import { type Check, type Count, type Form, type Group, type Scalar, type Test, type Vocabulary, type VocabularyPath, isCount } from '../core/conditions.js';
 import { SpanFields, TimeField, isTime, operatorsOf, spanOf, timeFromNow } from './time-field.js';
 
 /** An audience to choose. */

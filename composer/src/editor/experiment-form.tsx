@@ -1,6 +1,7 @@
 // The form of an experiment. A change is one for all zones that have the experiment.
 import { type ReactNode, useId } from 'react';
-import type { ExperimentSettings, SiteExperiment, SiteZone } from '../core/index.js';
+import type { ExperimentSettings, SiteExperiment } from '../core/experiments.js';
+import type { SiteZone } from '../core/site-zones.js';
 import type { ExperimentLimits } from './author.js';
 import { PercentField, percentOf, shareOf } from './percent-field.js';
 import { TimeField, timeFromNow, timeText } from './time-field.js';

@@ -1,7 +1,12 @@
 // The experiments of the whole site.
 import { type FormEvent, type ReactNode, useId, useMemo, useState } from 'react';
 import type { Json, JsonObject } from '../core/json.js';
-import { type ExperimentPlace, type SiteExperiment, type SiteZone, type Vocabulary, addExperiment, experimentsOf, keyFromName, patch, removeExperiment, setExperiment, standingOf, toForm, words, zonesOfSite } from '../core/index.js';
+import { keyFromName } from '../core/audiences.js';
+import { words } from '../core/condition-words.js';
+import { type Vocabulary, toForm } from '../core/conditions.js';
+import { type ExperimentPlace, type SiteExperiment, addExperiment, experimentsOf, removeExperiment, setExperiment, standingOf } from '../core/experiments.js';
+import { patch } from '../core/patch.js';
+import { type SiteZone, zonesOfSite } from '../core/site-zones.js';
 import type { ExperimentLimits, Report } from './author.js';
 import { valuesOf } from './comparison.js';
 import { ExperimentForm, type GoalEntry, armName, weightsOf } from './experiment-form.js';

@@ -1,5 +1,5 @@
 // The paths of pages: which ones can be used, and the change of one.
-import { patch } from '../core/index.js';
+import { patch } from '../core/patch.js';
 import type { Json, JsonObject } from '../core/json.js';
 import { textsIn } from './fields.js';
 import { type Drafts, type PageEntry, type Site, fileForPath, pagesOf, parsed, presentFiles, withText } from './site.js';

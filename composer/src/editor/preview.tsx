@@ -1,6 +1,7 @@
 // A page that a link shows to a person without a session.
 import { type ComponentType, type ReactNode, type SyntheticEvent, useEffect, useMemo, useState } from 'react';
-import { type Layout, type PersonalizedZone, toPuck } from '../core/index.js';
+import type { Layout, PersonalizedZone } from '../core/layout.js';
+import { toPuck } from '../core/map.js';
 import type { JsonObject } from '../core/json.js';
 import { type PreviewedPage, createApi } from './api.js';
 import { shapesOf } from './fields.js';

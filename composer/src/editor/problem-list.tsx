@@ -1,6 +1,7 @@
 // The lists of mistakes, in the words of the program: that of a page, whose entries lead to their places, and those of other files.
 import type { ReactNode } from 'react';
-import { choose, chosenOf, fromPuck, placeOf } from '../core/index.js';
+import { choose, chosenOf, fromPuck } from '../core/map.js';
+import { placeOf } from '../core/place.js';
 import type { Diagnostic } from './author.js';
 import { focusFields, showBlock, useEditor } from './puck-adapter.js';
 

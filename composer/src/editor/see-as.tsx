@@ -1,19 +1,14 @@
 // The page as an invented visitor sees it, and why. With the author module it is the page as it is edited, else the published one.
 import { type FormEvent, type ReactNode, useState } from 'react';
-import { type Vocabulary, choose, toForm, words } from '../core/index.js';
+import type { Vocabulary } from '../core/conditions.js';
+import { choose } from '../core/map.js';
 import type { Json } from '../core/json.js';
+import type { ZoneDecision } from './decisions.js';
+import { lazyPart } from './lazy-part.js';
 import { useEditor } from './puck-adapter.js';
 
 /** Answers a question about a visitor: `POST /explain` of the admin address has its members. */
 type Explain = (question: Record<string, unknown>) => Promise<Record<string, unknown>>;
-
-/** The decision about a zone, as far as it is shown. */
-interface ZoneDecision {
-  zone: string;
-  key: string;
-  source: string;
-  rules: { index: number; matched: boolean; condition: Json; why: { path: string; actual: Json } | null; experiment: { key: string } | null }[];
-}
 
 const USER_AGENTS: Record<string, string> = {
   phone: 'Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/19.0 Mobile/15E148 Safari/604.1',
@@ -55,15 +50,8 @@ function realQuestionOf(path: string, form: FormData): Record<string, unknown> {
   return { path, [String(form.get('idKind'))]: id };
 }
 
-/** Returns why a zone shows its version, as a sentence. */
-function reasonOf({ source, rules }: ZoneDecision, vocabulary: Vocabulary | null): string {
-  const rule = rules.find(({ matched }) => matched);
-  if (!rule) return source === 'default' ? 'No rule holds for this visitor.' : `It is so by ${source}.`;
-  if (rule.experiment) return `The visitor takes part in the experiment “${rule.experiment.key}”.`;
-  const form = vocabulary && toForm(rule.condition, vocabulary);
-  const condition = form ? words(form, vocabulary) : JSON.stringify(rule.condition);
-  return `Rule ${rule.index + 1} holds: ${condition}.`;
-}
+/** The reasons are in words, which are loaded with the first answer. */
+const Decisions = lazyPart(() => import('./decisions.js').then((module) => module.Decisions));
 
 /** The names of the events that conditions can ask for are only a help: any name can be typed. */
 const EVENT_NAMES = 'px-event-names';
@@ -133,14 +121,7 @@ export function SeeAs({ path, vocabulary, explain, explainReal, isOfDraft, event
       {error && <p className="px-fault" role="alert">{error}</p>}
       {shown && (
         <>
-          <ul className="px-list" aria-label="Decisions">
-            {shown.decisions.map((decision) => (
-              <li key={decision.zone}>
-                <b>{decision.zone}</b>: {decision.key === 'default' ? 'Default' : decision.key}. {reasonOf(decision, vocabulary)}
-              </li>
-            ))}
-            {shown.decisions.length === 0 && <li>The page is the same for everyone.</li>}
-          </ul>
+          <Decisions decisions={shown.decisions} vocabulary={vocabulary} />
           <p className="px-dim">{isOfDraft && !shown.isReal ? 'The decision is that of the page with your changes.' : 'The decision is that of the published site. Changes that are not published do not count.'}</p>
         </>
       )}

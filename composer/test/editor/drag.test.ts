@@ -108,7 +108,7 @@ describe('the mouse in the editor', () => {
   test('a block is dragged from the page into a zone of a container', async () => {
     const before = desk.layout('routes/index.json');
     await desk.open('/');
-    await drag(block('front-stories'), block('front-picks'), 0.5, 0.7);
+    await drag(block('front-stories'), block('front-picks'), 0.5, 0.9);
     await desk.page.getByRole('button', { name: 'Changes (1) …' }).waitFor();
     const after = await saved('routes/index.json');
     const [moved] = before.zones.main.splice(2, 1);
