@@ -21,9 +21,9 @@ const present = (members: Record<string, unknown>) => Object.fromEntries(Object.
 
 /** Returns the traits of a text such as `plan=member`, a line each. Numbers, `true` and `false` are no texts. */
 function traitsOf(text: string): Record<string, Json> | undefined {
-  const pairs = text.split('\n').map((line) => line.split('=').map((part) => part.trim())).filter(([name, value]) => name && value);
+  const pairs = [...text.matchAll(/^\s*([^=\n]+?)\s*=\s*(.+?)\s*$/gm)].map(([, name, value]) => [name!, value!] as const);
   const valueOf = (value: string): Json => (value === 'true' || value === 'false' || /^-?\d+(\.\d+)?$/.test(value) ? JSON.parse(value) : value);
-  return pairs.length === 0 ? undefined : Object.fromEntries(pairs.map(([name, value]) => [name, valueOf(value!)]));
+  return pairs.length === 0 ? undefined : Object.fromEntries(pairs.map(([name, value]) => [name, valueOf(value)]));
 }
 
 /** Returns the question about the visitor of the form. An event that was some days ago happened at this time of day. */
