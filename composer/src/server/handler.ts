@@ -5,6 +5,7 @@ import { explain, pick, readQuestion } from './explain.js';
 import { Members, readBody } from './json-body.js';
 import { BODY_BYTES_MAX, HISTORY_MAX, SAVE_BODY_BYTES_MAX } from './limits.js';
 import { type ReadPreview, checkPreviewSecret, expiryOf, lastingRevision, pageOf, previewReader, readPreviewRequest, signPreview, verifyPreview } from './preview.js';
+import { checkLocks } from './locks.js';
 import { Problem, isRefusal, problemOf } from './problem.js';
 import type { Change, Storage, User } from './storage.js';
 
@@ -23,6 +24,8 @@ export interface HandlerOptions {
   storage: Storage;
   /** Returns the person who sends a request and its roles, or null for a request without a valid session. */
   authorize(request: Request): Promise<Session | null>;
+  /** False for a zone that a person may not change. Default: everybody with the role `edit` may change all. */
+  canEdit?(session: Session, place: { file: string; zone: string }): boolean;
   /** The origin of the page with the editor, if a proxy changes the host of requests. Default: that of the URL of each request. */
   origin?: string;
   /** The server that counts audiences and explains decisions. */
@@ -151,6 +154,8 @@ async function answerSave({ options, request, session }: Context): Promise<Respo
     const change = new Members(value, ['path', 'text', 'etag'], 'A change');
     return { path: change.text('path'), text: change.textOrNull('text'), etag: change.textOrNull('etag') };
   });
+  const { canEdit } = options;
+  if (canEdit) checkLocks(changes, (await options.storage.list()).files, (place) => canEdit(session, place));
   const saved = await options.storage.save({ base: members.text('base'), changes, message: members.text('message'), author: session.user });
   if (saved.kind === 'saved') return json(saved);
   const { revision, files } = saved;

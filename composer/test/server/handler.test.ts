@@ -428,3 +428,35 @@ test('a save of another storage passes on the URL of its pull request', async ()
   const { body } = await answerOf(handlerOf(['edit'], { storage })(post('save', { base: '', message: 'm', changes: saveOf(change('site.json', '{}', null)).changes })));
   assert.deepEqual(body, { kind: 'saved', revision: REVISION, url: 'https://example.com/pull/1' });
 });
+
+test('a save that changes a locked zone is refused, and one that moves the block around it is not', async () => {
+  const directory = smallSite();
+  const storage = fileStorage({ directory });
+  const text = (zones: object) => JSON.stringify({ path: '/locks', layout: { root: { props: {} }, zones } });
+  const inner = { default: [{ id: 'a', type: 'Text', props: {} }], variants: { b: [] }, rules: [] };
+  const box = (id: string, content: object) => ({ id, type: 'Box', props: {}, zones: { inner: content } });
+  const present = text({ main: [box('one', inner), { id: 'two', type: 'Text', props: {} }] });
+  const save = async (from: string | null, to: string | null, canEdit?: HandlerOptions['canEdit']) => {
+    const handler = handlerOf(['edit', 'view'], { storage, canEdit });
+    const { revision } = await storage.list();
+    const changes = [{ path: 'routes/locks.json', text: to, etag: from === null ? null : etagOf(from) }];
+    const { status, code } = await answerOf(handler(post('save', { base: revision, message: 'm', changes })));
+    return [status, code];
+  };
+  const locked = (_: unknown, { zone }: { zone: string }) => zone !== 'inner';
+  assert.deepEqual(await save(null, present, locked), [403, 'zone_locked'], 'a new page with a locked zone');
+  assert.deepEqual(await save(null, present), [200, undefined]);
+  const refused = [
+    text({ main: [box('one', { ...inner, rules: [{ when: {}, variant: 'b' }] }), { id: 'two', type: 'Text', props: {} }] }),
+    text({ main: [box('one', { ...inner, default: [] }), { id: 'two', type: 'Text', props: {} }] }),
+    text({ main: [{ id: 'two', type: 'Text', props: {} }] }),
+    '{',
+    null,
+  ];
+  for (const other of refused) assert.deepEqual(await save(present, other, locked), [403, 'zone_locked'], `${other}`);
+  const moved = text({ main: [{ id: 'two', type: 'Text', props: { text: 'x' } }, box('one', inner)] });
+  assert.deepEqual(await save(present, moved, locked), [200, undefined]);
+  const places: unknown[] = [];
+  await save(moved, present, ({ user }, place) => (places.push([user.name, place]), true));
+  assert.deepEqual(places, [[AUTHOR.name, { file: 'routes/locks.json', zone: 'main' }]], 'it is asked about changed zones only');
+});
