@@ -1,5 +1,5 @@
 // The changes before a save, and the conflicts of one.
-import { type ReactNode, useState } from 'react';
+import type { ReactNode } from 'react';
 import { Consequences } from './comparison.js';
 import type { Compare } from './problems.js';
 import { type Drafts, type Site, pagesOf } from './site.js';
@@ -74,13 +74,15 @@ interface ChangesProps {
   compare: Compare | null;
   isSaving: boolean;
   mayPublish: boolean;
-  onSave(message: string, publishes: boolean): void;
+  /** What the person has written about the changes. It stays if the person looks at a page again. */
+  message: string;
+  onMessage(message: string): void;
+  onSave(publishes: boolean): void;
   onDiscard(file: string): void;
   onClose(): void;
 }
 
-export function Changes({ site, drafts, conflicts, saved, files, compare, isSaving, mayPublish, onSave, onDiscard, onClose }: ChangesProps): ReactNode {
-  const [message, setMessage] = useState('');
+export function Changes({ site, drafts, conflicts, saved, files, compare, isSaving, mayPublish, message, onMessage, onSave, onDiscard, onClose }: ChangesProps): ReactNode {
   const paths = new Map(pagesOf(site, drafts).map(({ file, path }) => [file, path]));
   return (
     <main className="px-pages">
@@ -117,12 +119,12 @@ export function Changes({ site, drafts, conflicts, saved, files, compare, isSavi
         onSubmit={(event) => {
           event.preventDefault();
           const button = (event.nativeEvent as SubmitEvent).submitter as HTMLButtonElement | null;
-          onSave(message.trim(), button?.value === 'publish');
+          onSave(button?.value === 'publish');
         }}
       >
         <label className="px-field">
           <span>What did you change?</span>
-          <input value={message} required onChange={(event) => setMessage(event.currentTarget.value)} />
+          <input value={message} required onChange={(event) => onMessage(event.currentTarget.value)} />
         </label>
         <button type="submit" className="px-primary" disabled={isSaving || Object.keys(drafts).length === 0}>Save</button>
         {mayPublish && <button type="submit" value="publish" disabled={isSaving || Object.keys(drafts).length === 0}>Save and publish</button>}

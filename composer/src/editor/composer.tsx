@@ -20,7 +20,7 @@ import { PageProblems } from './problem-list.js';
 import { useProblems } from './problems.js';
 import { usePublication } from './publication.js';
 import { type Proposal, proposalOf } from './proposal.js';
-import { type FieldOverrides, PageEditor, type Registry, useEditor } from './puck-adapter.js';
+import { type Device, type FieldOverrides, PageEditor, type Registry, useEditor } from './puck-adapter.js';
 import type { SeeAsProps } from './see-as.js';
 import { type Drafts, eventNamesOf, fileForPath, member, pagesOf, parsed, presentFiles, textOf, withText } from './site.js';
 import { type AudienceEntry, Zones } from './variants.js';
@@ -49,7 +49,7 @@ export interface ComposerProps {
   moduleUrl?: string;
 }
 
-type View = { name: 'pages' } | { name: 'changes' } | { name: 'history' } | { name: 'experiments' } | { name: 'audiences' } | { name: 'page'; file: string };
+type View = { name: 'pages' } | { name: 'changes'; from: View } | { name: 'history' } | { name: 'experiments' } | { name: 'audiences' } | { name: 'page'; file: string };
 
 export function Composer(props: ComposerProps): ReactNode {
   const token = usePreviewToken();
@@ -120,6 +120,7 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
   const [notice, setNotice] = useState<string | null>(null);
   const [isSaving, setSaving] = useState(false);
   const [proposal, setProposal] = useState<Proposal | null>(null);
+  const [message, setMessage] = useState('');
   const publication = usePublication(api);
   useEffect(() => localStorage.setItem(draftsKey(endpoint), JSON.stringify(drafts)), [endpoint, drafts]);
   const files = useMemo(() => presentFiles(site, drafts), [site, drafts]);
@@ -129,7 +130,10 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
   const eventNames = useMemo(() => eventNamesOf(site), [site]);
   const mayEdit = site.roles.includes('edit');
   const hasAfterSave = site.features.includes('publish') || site.features.includes('preview');
-  const edit = (file: string, text: string | null) => setDrafts((last) => withText(site, last, file, text));
+  const edit = (file: string, text: string | null) => {
+    setNotice(null);
+    setDrafts((last) => withText(site, last, file, text));
+  };
 
   /** Adds a page with this path, or a copy of another one. Returns the reason if the path cannot be used. */
   function addPage(path: string, from: string | null): string | null {
@@ -156,16 +160,17 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
     edit(file, redirectTo === null ? null : `${JSON.stringify({ path, redirect: { to: redirectTo, status: 308 } }, null, 2)}\n`);
   }
 
-  async function save(message: string, publishes: boolean): Promise<void> {
+  async function save(publishes: boolean): Promise<void> {
     setSaving(true);
     setNotice(null);
     try {
-      const result = await api.save(site, drafts, message);
+      const result = await api.save(site, drafts, message.trim());
       if (result.kind === 'conflict') return await merge();
       const loaded = await api.load();
       setSite(loaded);
       setDrafts({});
       setConflicts([]);
+      setMessage('');
       setProposal(proposalOf(site, drafts, result));
       setNotice(result.url ? `Saved as a proposal: ${result.url}` : 'Saved.');
       setView({ name: 'pages' });
@@ -197,12 +202,12 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
     setDrafts(next);
     const isSame = Object.keys(next).length === 0;
     setNotice(isSame ? 'The site is as it was then.' : 'These changes take the site back. Nothing is saved yet.');
-    setView(isSame ? { name: 'pages' } : { name: 'changes' });
+    setView(isSame ? { name: 'pages' } : { name: 'changes', from: view });
   }
 
   const shapes = useMemo(() => shapesOf(Object.entries(site.files).filter(([file]) => file.startsWith('routes/')).map(([, { text }]) => member(parsed(text), 'layout') ?? null)), [site]);
   const count = Object.keys(drafts).length;
-  const changesButton = <button type="button" className="px-primary" disabled={count === 0} onClick={() => setView({ name: 'changes' })}>{count === 0 ? 'No changes' : `Changes (${count}) …`}</button>;
+  const changesButton = <button type="button" className="px-primary" disabled={count === 0} onClick={() => setView({ name: 'changes', from: view })}>{count === 0 ? 'No changes' : `Changes (${count}) …`}</button>;
   const status = <p className="px-notice" role="status">{notice ?? checkError ?? ''}</p>;
 
   if (view.name === 'page' && files[view.file] !== undefined)
@@ -240,7 +245,7 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
       {view.name === 'history' ? (
         <History {...{ api, site }} onRestore={restore} onClose={() => setView({ name: 'pages' })} />
       ) : view.name === 'changes' ? (
-        <Changes {...{ site, drafts, conflicts, isSaving, saved, files, compare }} mayPublish={site.roles.includes('publish') && site.features.includes('publish')} onSave={(message, publishes) => void save(message, publishes)} onDiscard={(file) => edit(file, drafts[file]!.base?.text ?? null)} onClose={() => setView({ name: 'pages' })} />
+        <Changes {...{ site, drafts, conflicts, isSaving, saved, files, compare, message }} mayPublish={site.roles.includes('publish') && site.features.includes('publish')} onMessage={setMessage} onSave={(publishes) => void save(publishes)} onDiscard={(file) => edit(file, drafts[file]!.base?.text ?? null)} onClose={() => setView(view.from)} />
       ) : view.name === 'experiments' ? (
         <Experiments {...{ files, report, vocabulary, mayEdit }} limits={experimentLimits} isLocked={(place) => canEdit !== undefined && !canEdit(place)} onChange={(texts) => Object.entries(texts).forEach(([file, text]) => edit(file, text))} onClose={() => setView({ name: 'pages' })} />
       ) : view.name === 'audiences' ? (
@@ -271,7 +276,7 @@ interface PageProps extends Pick<ComposerProps, 'components' | 'fields' | 'page'
   isReadOnly: boolean;
   vocabulary: Vocabulary | null;
   /** Null until the module is there, or until it is known that there is none. */
-  seeAs: Omit<SeeAsProps, 'path' | 'vocabulary'> | null;
+  seeAs: Omit<SeeAsProps, 'path' | 'vocabulary' | 'onDevice'> | null;
   audiences: AudienceEntry[];
   problems: Diagnostic[];
   onText(text: string): void;
@@ -285,6 +290,7 @@ function Page({ file, text, components, fields, page, canEdit, shapes, isReadOnl
   const route = parsed(text) as JsonObject;
   const [first] = useState<Data>(() => toPuck(route.layout as unknown as Layout));
   const [wanted, setWanted] = useState<{ zone: string } | null>(null);
+  const [device, setDevice] = useState<Device>('desktop');
   const mayEditZone = useRef(canEdit);
   mayEditZone.current = canEdit;
   const isLocked = useCallback((zone: string) => mayEditZone.current?.({ file, zone }) === false, [file]);
@@ -298,7 +304,8 @@ function Page({ file, text, components, fields, page, canEdit, shapes, isReadOnl
       overrides={fields}
       Page={page}
       onChange={change}
-      bar={<Bar path={String(route.path)} onClose={onClose} actions={actions} status={status} />}
+      device={device}
+      bar={<Bar path={String(route.path)} {...{ onClose, actions, status, device }} onDevice={setDevice} />}
       outline={
         <>
           <PageProblems problems={problems} onZone={(zone) => setWanted({ zone })} />
@@ -309,14 +316,23 @@ function Page({ file, text, components, fields, page, canEdit, shapes, isReadOnl
       panel={
         <>
           <Zones {...{ vocabulary, audiences, isReadOnly, isLocked, wanted }} />
-          {seeAs && <SeeAs path={String(route.path)} vocabulary={vocabulary} {...seeAs} />}
+          {seeAs && <SeeAs path={String(route.path)} vocabulary={vocabulary} {...seeAs} onDevice={setDevice} />}
         </>
       }
     />
   );
 }
 
-function Bar({ path, onClose, actions, status }: { path: string; onClose(): void; actions: ReactNode; status: ReactNode }): ReactNode {
+interface BarProps {
+  path: string;
+  device: Device;
+  actions: ReactNode;
+  status: ReactNode;
+  onDevice(device: Device): void;
+  onClose(): void;
+}
+
+function Bar({ path, device, actions, status, onDevice, onClose }: BarProps): ReactNode {
   const { undo, redo, steps } = useEditor();
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => heading.current?.focus(), []);
@@ -326,6 +342,14 @@ function Bar({ path, onClose, actions, status }: { path: string; onClose(): void
       <h1 ref={heading} tabIndex={-1}>{path}</h1>
       <button type="button" data-steps={steps} disabled={!undo} onClick={() => undo?.()}>Undo</button>
       <button type="button" disabled={!redo} onClick={() => redo?.()}>Redo</button>
+      <label className="px-width">
+        <span className="px-dim">Width</span>{' '}
+        <select value={device} onChange={(event) => onDevice(event.currentTarget.value as Device)}>
+          <option>desktop</option>
+          <option>tablet</option>
+          <option>phone</option>
+        </select>
+      </label>
       {status}
       {actions}
     </header>

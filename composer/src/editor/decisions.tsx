@@ -16,18 +16,25 @@ export interface ZoneDecision {
 function reasonOf({ source, rules }: ZoneDecision, vocabulary: Vocabulary | null): string {
   const rule = rules.find(({ matched }) => matched);
   if (!rule) return source === 'default' ? 'No rule holds for this visitor.' : `It is so by ${source}.`;
-  if (rule.experiment) return `The visitor takes part in the experiment “${rule.experiment.key}”.`;
+  if (rule.experiment) return `The visitor takes part in the experiment “${rule.experiment.key}”, and was drawn for this version.`;
   const form = vocabulary && toForm(rule.condition, vocabulary);
   const condition = form ? words(form, vocabulary) : JSON.stringify(rule.condition);
   return `Rule ${rule.index + 1} holds: ${condition}.`;
 }
 
-export function Decisions({ decisions, vocabulary }: { decisions: ZoneDecision[]; vocabulary: Vocabulary | null }): ReactNode {
+/** `zones` are all zones of the page that have versions. */
+export function Decisions({ decisions, zones, vocabulary }: { decisions: ZoneDecision[]; zones: string[]; vocabulary: Vocabulary | null }): ReactNode {
+  const missing = zones.filter((name) => !decisions.some(({ zone }) => zone === name));
   return (
     <ul className="px-list" aria-label="Decisions">
       {decisions.map((decision) => (
         <li key={decision.zone}>
           <b>{decision.zone}</b>: {decision.key === 'default' ? 'Default' : decision.key}. {reasonOf(decision, vocabulary)}
+        </li>
+      ))}
+      {missing.map((zone) => (
+        <li key={zone}>
+          <b>{zone}</b>: not on the page. It is a part of a version that this visitor does not see.
         </li>
       ))}
       {decisions.length === 0 && <li>The page is the same for everyone.</li>}

@@ -99,7 +99,8 @@ function stateWords({ settings }: SiteExperiment): string {
 
 const armsText = ({ settings }: SiteExperiment) => {
   const weights = weightsOf(settings);
-  return weights.map((weight, at) => `${armName(String(settings.variants[at]))} ${Math.round(percentOf(weight) * 100) / 100} %`).join(', ');
+  const share = typeof settings.coverage === 'number' && settings.coverage < 1 ? `${percentOf(settings.coverage)} % of new visitors: ` : '';
+  return share + weights.map((weight, at) => `${armName(String(settings.variants[at]))} ${Math.round(percentOf(weight) * 100) / 100} %`).join(', ');
 };
 
 interface ExperimentProps {
@@ -179,7 +180,7 @@ function ZoneForm({ label, button, zones, children, onZone }: { label: string; b
   const [path, setPath] = useState<string | null>(null);
   const [name, setName] = useState<string | null>(null);
   const paths = [...new Set(zones.map((zone) => zone.path))].sort();
-  const page = path !== null && paths.includes(path) ? path : paths[0];
+  const page = path !== null && paths.includes(path) ? path : null;
   const ofPage = zones.filter((zone) => zone.path === page);
   const chosen = ofPage.find(({ zone }) => zone === name) ?? ofPage[0];
   const submit = (event: FormEvent) => {
@@ -192,6 +193,7 @@ function ZoneForm({ label, button, zones, children, onZone }: { label: string; b
       <label className="px-field">
         <span>Page</span>
         <select value={page ?? ''} onChange={(event) => setPath(event.currentTarget.value)}>
+          <option value="">Choose a page</option>
           {paths.map((other) => <option key={other} value={other}>{other}</option>)}
         </select>
       </label>

@@ -1,6 +1,6 @@
 // The only module that uses Puck: its config from the components of the team and the site, and the editor.
 import { type Config, type Field, type Fields, Puck, Render, createUsePuck, useGetPuck } from '@puckeditor/core';
-import { Component, type ComponentType, type ReactNode, createContext, memo, useContext, useMemo, useRef, useState } from 'react';
+import { Component, type ComponentType, type ReactNode, createContext, memo, useContext, useEffect, useMemo, useRef, useState } from 'react';
 import { type Locks, locksOf } from '../core/blocks.js';
 import type { Data } from '../core/map.js';
 import type { Json } from '../core/json.js';
@@ -269,7 +269,11 @@ export interface EditorProps extends ConfigOptions {
   outline: ReactNode;
   actions: ReactNode;
   panel: ReactNode;
+  /** The kind of device whose width the shown page has. */
+  device: Device;
 }
+
+export type Device = 'desktop' | 'tablet' | 'phone';
 
 /** A page without the editor. */
 export function RenderedPage({ data, components, shapes, overrides, Page }: ConfigOptions & { data: Data }): ReactNode {
@@ -279,11 +283,11 @@ export function RenderedPage({ data, components, shapes, overrides, Page }: Conf
 
 const IFRAME = { enabled: true };
 
-type Parts = Pick<EditorProps, 'bar' | 'outline' | 'actions' | 'panel' | 'isReadOnly'>;
+type Parts = Pick<EditorProps, 'bar' | 'outline' | 'actions' | 'panel' | 'isReadOnly' | 'device'>;
 const PartsContext = createContext<Parts | null>(null);
 
 /** The editor of one page. Its `data` is that of the start. */
-export function PageEditor({ data, onChange, bar, outline, actions, panel, isReadOnly, ...options }: EditorProps): ReactNode {
+export function PageEditor({ data, onChange, bar, outline, actions, panel, isReadOnly, device, ...options }: EditorProps): ReactNode {
   const { components, shapes, overrides, Page, isLocked } = options;
   const latest = useRef(onChange);
   latest.current = onChange;
@@ -297,11 +301,17 @@ export function PageEditor({ data, onChange, bar, outline, actions, panel, isRea
       </Puck>
     );
   }, [components, shapes, overrides, Page, isLocked, isReadOnly, first]);
-  return <PartsContext.Provider value={{ bar, outline, actions, panel, isReadOnly }}>{editor}</PartsContext.Provider>;
+  return <PartsContext.Provider value={{ bar, outline, actions, panel, isReadOnly, device }}>{editor}</PartsContext.Provider>;
 }
 
 function Columns(): ReactNode {
-  const { bar, outline, actions, panel, isReadOnly } = useContext(PartsContext)!;
+  const { bar, outline, actions, panel, isReadOnly, device } = useContext(PartsContext)!;
+  const fields = useRef<HTMLElement>(null);
+  const selected = usePuckStore((puck) => puck.selectedItem?.props.id);
+  // A block that a person selects in the page has its fields here, which can be out of sight.
+  useEffect(() => {
+    fields.current?.scrollIntoView({ block: 'nearest' });
+  }, [selected]);
   return (
     <div className="px-editor">
       {bar}
@@ -310,11 +320,11 @@ function Columns(): ReactNode {
           {outline}
           {!isReadOnly && <Blocks />}
         </aside>
-        <main className="px-preview" aria-label="Page">
+        <main className="px-preview" aria-label="Page" data-device={device}>
           <Preview />
         </main>
         <aside className="px-side" aria-label="Content">
-          <section aria-label="Fields" tabIndex={-1} className="px-fields">
+          <section ref={fields} aria-label="Fields" tabIndex={-1} className="px-fields">
             {actions}
             <PuckFields />
           </section>

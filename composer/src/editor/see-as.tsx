@@ -1,11 +1,12 @@
 // The page as an invented visitor sees it, and why. With the author module it is the page as it is edited, else the published one.
-import { type FormEvent, type ReactNode, useState } from 'react';
+import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react';
 import type { Vocabulary } from '../core/conditions.js';
-import { choose } from '../core/map.js';
+import { type Data, choose, fromPuck } from '../core/map.js';
 import type { Json } from '../core/json.js';
 import type { ZoneDecision } from './decisions.js';
 import { lazyPart } from './lazy-part.js';
-import { useEditor } from './puck-adapter.js';
+import { type Device, useEditor } from './puck-adapter.js';
+import { zonesOf } from './variants.js';
 
 /** Answers a question about a visitor: `POST /explain` of the admin address has its members. */
 type Explain = (question: Record<string, unknown>) => Promise<Record<string, unknown>>;
@@ -50,6 +51,11 @@ function realQuestionOf(path: string, form: FormData): Record<string, unknown> {
   return { path, [String(form.get('idKind'))]: id };
 }
 
+/** Returns the names of the zones with versions, also those in a version that is not shown. */
+function personalizedZones(data: Data): string[] {
+  return [...zonesOf(fromPuck(data))].filter(([, zone]) => zone !== null).map(([name]) => name);
+}
+
 /** The reasons are in words, which are loaded with the first answer. */
 const Decisions = lazyPart(() => import('./decisions.js').then((module) => module.Decisions));
 
@@ -66,12 +72,19 @@ export interface SeeAsProps {
   /** True if the answers are about the page as it is edited. */
   isOfDraft: boolean;
   eventNames: string[];
+  /** Gives the shown page the width of a device. */
+  onDevice(device: Device): void;
 }
 
-export function SeeAs({ path, vocabulary, explain, explainReal, isOfDraft, eventNames }: SeeAsProps): ReactNode {
+export function SeeAs({ path, vocabulary, explain, explainReal, isOfDraft, eventNames, onDevice }: SeeAsProps): ReactNode {
   const { data, setData } = useEditor();
   const [shown, setShown] = useState<{ decisions: ZoneDecision[]; isReal: boolean } | null>(null);
   const [error, setError] = useState<string | null>(null);
+  const section = useRef<HTMLElement>(null);
+  // The reasons are above the form.
+  useEffect(() => {
+    if (shown || error) section.current?.scrollIntoView({ block: 'start' });
+  }, [shown, error]);
   async function show(question: Promise<Record<string, unknown>>, isReal: boolean): Promise<void> {
     setError(null);
     try {
@@ -85,11 +98,20 @@ export function SeeAs({ path, vocabulary, explain, explainReal, isOfDraft, event
   }
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    void show(explain(questionOf(path, new FormData(event.currentTarget))), false);
+    const form = new FormData(event.currentTarget);
+    onDevice((form.get('device') || 'desktop') as Device);
+    void show(explain(questionOf(path, form)), false);
   };
   return (
-    <section aria-label="See as">
+    <section aria-label="See as" ref={section}>
       <h2>See as</h2>
+      {error && <p className="px-fault" role="alert">{error}</p>}
+      {shown && (
+        <>
+          <Decisions decisions={shown.decisions} zones={personalizedZones(data)} vocabulary={vocabulary} />
+          <p className="px-dim">{isOfDraft && !shown.isReal ? 'The decision is that of the page with your changes.' : 'The decision is that of the published site. Changes that are not published do not count.'}</p>
+        </>
+      )}
       <form onSubmit={submit}>
         <label className="px-field">
           <span>Visits</span>
@@ -118,13 +140,6 @@ export function SeeAs({ path, vocabulary, explain, explainReal, isOfDraft, event
         <button type="submit">Show the page to this visitor</button>
       </form>
       {explainReal && <RealVisitor onShow={(form) => void show(explainReal(realQuestionOf(path, form)), true)} />}
-      {error && <p className="px-fault" role="alert">{error}</p>}
-      {shown && (
-        <>
-          <Decisions decisions={shown.decisions} vocabulary={vocabulary} />
-          <p className="px-dim">{isOfDraft && !shown.isReal ? 'The decision is that of the page with your changes.' : 'The decision is that of the published site. Changes that are not published do not count.'}</p>
-        </>
-      )}
     </section>
   );
 }

@@ -56,6 +56,9 @@ export function TimeField({ label, value, isReadOnly, onChange }: TimeFieldProps
   );
 }
 
+/** The length of a new time span. */
+export const SPAN_MS = 7 * 86_400_000;
+
 /** The begin and the end of a time span. Either can be absent. */
 export interface Span {
   from?: string;
@@ -80,7 +83,9 @@ export function operatorsOf({ from, until }: Span): Record<string, string> {
 export function SpanFields({ span, isReadOnly, onChange }: { span: Span; isReadOnly: boolean; onChange(span: Span): void }): ReactNode {
   const change = (part: Span) => {
     const { from, until } = { ...span, ...part };
-    onChange({ from: from || undefined, until: until || undefined });
+    // A begin after the end takes the end along.
+    const isTurned = part.from !== undefined && isTime(from) && isTime(until) && Date.parse(from) >= Date.parse(until);
+    onChange({ from: from || undefined, until: (isTurned ? timeText(Date.parse(from!) + SPAN_MS) : until) || undefined });
   };
   return (
     <>

@@ -6,13 +6,11 @@ import type { Json, JsonObject } from '../core/json.js';
 import type { Layout, PersonalizedZone } from '../core/layout.js';
 import { type Change, addVariant, removeVariant, renameVariant } from '../core/variants.js';
 import { lazyPart } from './lazy-part.js';
-import { SpanFields, operatorsOf, spanOf, timeFromNow } from './time-field.js';
+import { SPAN_MS, SpanFields, operatorsOf, spanOf, timeFromNow } from './time-field.js';
 import { type AudienceEntry, DEFAULT } from './variants.js';
 
 /** The choice of visitors in a time span. No audience has this key. */
 const SPAN = '$span';
-/** The length of a new time span. */
-const SPAN_MS = 7 * 86_400_000;
 
 /** Few pages have a condition. */
 const ConditionForm = lazyPart(() => import('./condition-form.js').then((module) => module.ConditionForm));
@@ -90,13 +88,13 @@ function NameForm({ label, button, onName }: { label: string; button: string; on
       className="px-row"
       onSubmit={(event) => {
         event.preventDefault();
-        onName(name.trim());
+        onName(name.trim().replace(/[^A-Za-z0-9_-]+/g, '-'));
         setName('');
       }}
     >
       <label className="px-field">
         <span>{label}</span>
-        <input value={name} required pattern="[A-Za-z0-9_\-]{1,64}" title="Letters, digits, - and _" onChange={(event) => setName(event.currentTarget.value)} />
+        <input value={name} required maxLength={64} onChange={(event) => setName(event.currentTarget.value)} />
       </label>
       <button type="submit">{button}</button>
     </form>

@@ -47,7 +47,8 @@ describe('audiences', () => {
     await page.getByRole('button', { name: /^Changes/ }).click();
     await page.getByRole('region', { name: 'What changes for visitors' }).getByText('audience lives-in-aland: new').waitFor();
     assert.deepEqual(await changedLines(), ['+ },', '+ "lives-in-aland": {', '+ "name": "Lives in Åland",', '+ "when": { "country": "AX" }']);
-    await page.getByRole('button', { name: 'Back' }).click();
+    await page.getByRole('button', { name: 'Back', exact: true }).click();
+    await page.getByRole('button', { name: 'Back', exact: true }).click();
     await open('/about');
     const [name] = Object.keys(JSON.parse(text('routes/about.json')).layout.zones);
     await zone(name!);
@@ -72,8 +73,7 @@ describe('audiences', () => {
     await page.getByRole('button', { name: /^Changes/ }).click();
     assert.deepEqual(await changedLines(), ['- "name": "Lives one border away",', '+ "name": "A neighbour",']);
     await page.getByRole('button', { name: 'Discard these changes' }).click();
-    await page.getByRole('button', { name: 'Back' }).click();
-    await page.getByRole('button', { name: 'Audiences' }).click();
+    await page.getByRole('button', { name: 'Back', exact: true }).click();
     await view().getByText(/^Used by .*the audience “A member whom we have not seen for two months”/).waitFor();
     await page.getByLabel('Name of a new audience').fill('Returning!');
     await page.getByRole('button', { name: 'New audience' }).click();

@@ -47,6 +47,7 @@ describe('the document for content people', () => {
   };
   /** Writes a picture of the page, from the top of a part of it. */
   async function picture(name: string, part?: ReturnType<Desk['page']['locator']>): Promise<void> {
+    await desk.page.getByText('Comparing with the saved site').waitFor({ state: 'detached' });
     if (!PICTURES) return;
     await desk.page.setViewportSize({ width: 1280, height: 800 });
     await part?.evaluate((element) => element.scrollIntoView({ block: 'start' }));
@@ -81,9 +82,13 @@ describe('the document for content people', () => {
     assert.equal(await desk.preview().getByText('Good to see you again').count(), 0);
     await back();
     await button('Audiences').waitFor();
+    await desk.open('/about');
     await changes();
     await button('Discard these changes').waitFor();
     await button('Save and publish').waitFor();
+    await button('Back').click();
+    await desk.page.getByRole('heading', { name: '/about' }).waitFor();
+    await changes();
     await field('What did you change?').fill('A headline for returning visitors');
     await picture('changes');
     await button('Save').click();

@@ -66,6 +66,7 @@ export function actionsOn(current: () => Page, team: Team): Omit<Desk, 'team' | 
     async zone(name) {
       const button = current().getByRole('region', { name: 'Zones' }).getByRole('button', { name: new RegExp(`^${name} `) });
       if ((await button.getAttribute('aria-expanded')) === 'false') await button.click();
+      await current().getByRole('tablist', { name: `Versions of ${name}` }).waitFor();
     },
     tab: (name) => current().getByRole('tab', { name, exact: true }),
     async write(block, field, value) {

@@ -115,7 +115,7 @@ describe('the editor', () => {
     await page.getByRole('button', { name: /^Changes/ }).click();
     const lines = await page.locator('.px-diff .px-plus, .px-diff .px-minus').allTextContents();
     assert.equal(lines.length, 2, lines.join(''));
-    await page.getByRole('button', { name: 'Back' }).click();
+    await page.getByRole('button', { name: 'Back', exact: true }).click();
     await save('Another title');
     await page.getByText('Saved.').waitFor();
     const after = text('routes/about.json').split('\n');
@@ -241,7 +241,7 @@ describe('the editor', () => {
     await seen.getByLabel('Language').fill('sv-SE');
     await seen.getByLabel('Came from the campaign source').fill('sunday-letter');
     await seen.getByRole('button', { name: 'Show the page to this visitor' }).click();
-    await decisions.getByText('hero: Default. The visitor takes part in the experiment “slow-front”.').waitFor();
+    await decisions.getByText('hero: Default. The visitor takes part in the experiment “slow-front”').waitFor();
     assert.match((await decisions.textContent())!, /promo: (?!Default)/);
     await preview().getByText('Made for the third day of rain').first().waitFor();
     assert.equal(await page.getByRole('button', { name: 'No changes' }).count(), 1);
@@ -262,7 +262,8 @@ describe('the editor', () => {
     await page.getByRole('button', { name: /^Changes/ }).click();
     await checkAxe('changes');
     await page.setViewportSize({ width: 400, height: 800 });
-    await page.getByRole('button', { name: 'Back' }).click();
+    await page.getByRole('button', { name: 'Back', exact: true }).click();
+    await page.getByRole('button', { name: '← Pages' }).click();
     await checkAxe('pages on a phone');
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400);
   });

@@ -141,7 +141,7 @@ describe('experiments', () => {
     await page.getByLabel('Fewer are better in guardrail 1').check();
     await page.getByRole('button', { name: /^Changes/ }).click();
     await page.getByRole('region', { name: 'What changes for visitors' }).getByText(/^tent-advice: new phase \(`variants`/).waitFor();
-    await page.getByRole('button', { name: 'Back' }).click();
+    await page.getByRole('button', { name: 'Back', exact: true }).click();
     await save('Tents');
     await page.getByText('Saved.').waitFor();
     const { rules } = JSON.parse(text('routes/tents.json')).layout.zones.advice;
@@ -237,7 +237,8 @@ describe('experiments', () => {
     await page.getByRole('region', { name: 'What changes for visitors' }).getByText(/^slow-front: /).waitFor();
     await checkAxe('the changes of an experiment');
     await page.setViewportSize({ width: 400, height: 800 });
-    await page.getByRole('button', { name: 'Back' }).click();
+    await page.getByRole('button', { name: 'Back', exact: true }).click();
+    await page.getByRole('button', { name: 'Back', exact: true }).click();
     await experiment('slow-front');
     await checkAxe('an experiment on a phone');
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400);

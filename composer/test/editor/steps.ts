@@ -45,6 +45,7 @@ export function stepsOf(session: () => Pick<Session, 'team' | 'page'>) {
     async zone(name: string) {
       const button = session().page.getByRole('region', { name: 'Zones' }).getByRole('button', { name: new RegExp(`^${name} `) });
       if ((await button.getAttribute('aria-expanded')) === 'false') await button.click();
+      await session().page.getByRole('tablist', { name: `Versions of ${name}` }).waitFor();
     },
     tab: (name: string) => session().page.getByRole('tab', { name, exact: true }),
     /** Selects a block by its outline, and writes into one of its fields. */
