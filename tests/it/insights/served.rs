@@ -33,9 +33,12 @@ pub(super) fn column_files(server: &Server) -> Vec<String> {
     names
 }
 
-/// Removes the members of an answer that differ between equal ones.
+/// Removes the members of an answer that differ between equal ones, also from the answer about the range before.
 pub(super) fn without_time(mut answer: Value) -> Value {
     answer.as_object_mut().expect("an object").remove("took");
+    if let Some(previous) = answer.get_mut("compared").and_then(Value::as_object_mut) {
+        previous.remove("took");
+    }
     answer
 }
 
