@@ -8,8 +8,11 @@ import { gzipSync } from 'node:zlib';
 import type { BrowserContextOptions, Page, Response } from 'playwright-core';
 import { type Site, get, open, until, visitor } from './site.js';
 
-/** Bytes of scripts and styles, by gzip, that Chromium loads until a page can be edited. Those of every page of the site do not count. */
-const COMPOSER_BYTES_MAX = 226_000;
+/**
+ * Bytes of scripts and styles, by gzip, that Chromium loads until a page can be edited, with the components of the site. Those of the front page
+ * do not count. The composer's own tests bound those of the composer alone.
+ */
+const COMPOSER_BYTES_MAX = 230_000;
 /** Words of the editor library and of the composer in their scripts and styles. */
 const EDITOR_WORDS = /puck|px-composer/i;
 /** Bound of a step on a busy machine. */
@@ -145,11 +148,11 @@ export function composerCases(site: () => Site): void {
       await page.context().close();
     });
 
-    test('adds at most 226 kB to what a page of the site loads, and nothing to that page', async () => {
+    test('adds at most 230 kB to what a page of the site loads, and nothing to that page', async () => {
       const context = await visitor(site());
       const shop = await context.newPage();
       const parts: Promise<Part>[] = [];
-      shop.on('response', (response) => void (isPart(response) && parts.push(readPart(response))));
+      shop.on('response', (response) => collect(response, parts));
       await open(site(), shop, '/');
       await shop.waitForLoadState('networkidle');
       const common = new Set((await Promise.all(parts)).map(({ pathname }) => pathname));
@@ -160,7 +163,7 @@ export function composerCases(site: () => Site): void {
       const loaded: Promise<Part>[] = [];
       let compiler: Promise<Buffer> | undefined;
       const page = await start({}, (response) => {
-        if (isPart(response)) loaded.push(readPart(response));
+        collect(response, loaded);
         if (response.url().endsWith('.wasm')) compiler = response.body();
       });
       await openFront(page);
@@ -186,6 +189,14 @@ interface Part {
 }
 
 const isPart = (response: Response) => /\.(js|css)$/.test(new URL(response.url()).pathname);
+
+/** Reads a script or a style. One that arrives while the page is closed counts for nothing. */
+function collect(response: Response, parts: Promise<Part>[]): void {
+  if (!isPart(response)) return;
+  const part = readPart(response);
+  part.catch(() => {});
+  parts.push(part);
+}
 
 /** Reads a part before a navigation drops it. The first script of a worker has its name from Turbopack, and the others no type. */
 async function readPart(response: Response): Promise<Part> {
