@@ -1,4 +1,4 @@
-// What a person does with a saved site: publish it, and show a page of it to a colleague.
+// The steps after a save: publish the site, and show a page of it to a colleague.
 import { type FormEvent, type ReactNode, useState } from 'react';
 import type { Api, LoadedSite } from './api.js';
 import { type Publication, PublicationResult } from './publication.js';

@@ -1,4 +1,4 @@
-// What a save changes for visitors, in the words of the program.
+// The changes of a save for visitors, in the words of the program.
 import { type ReactNode, useEffect, useState } from 'react';
 import { differences, experimentsOf } from '../core/experiments.js';
 import type { Json } from '../core/json.js';

@@ -1,4 +1,4 @@
-// What the author module in a worker says about the site while a person edits it: its mistakes, changes and decisions.
+// The answers of the author module in a worker while a person edits the site: mistakes, changes and decisions.
 import { useEffect, useMemo, useRef, useState } from 'react';
 import type { Comparison, Report } from './author.js';
 import { AuthorWorker, type ProgramFacts } from './author-worker.js';
