@@ -23,6 +23,7 @@ use parallax::testing::record::{Code, Device, Record, RecordContext, RecordKind,
 use parallax::testing::storage::disk::RealDisk;
 
 use crate::dice::Dice;
+use crate::logged::when_unlocked;
 
 /// A record that owns its texts.
 #[derive(Debug, Clone)]
@@ -141,8 +142,10 @@ struct Log {
 impl Log {
     fn open(directory: &Path, options: Options) -> Self {
         let clock = Arc::new(ManualClock(AtomicI64::new(1_767_225_600_000)));
-        let consumer = Box::new(|_: Records<'_>| {});
-        let opened = log::open(directory, options, Arc::new(RealDisk), clock.clone(), consumer);
+        let opened = when_unlocked(|| {
+            let consumer = Box::new(|_: Records<'_>| {});
+            log::open(directory, options.clone(), Arc::new(RealDisk), clock.clone(), consumer)
+        });
         let (queue, writer, _) = opened.expect("the log opens");
         let client = queue.client(Arc::new(|| {}));
         Self { queue, client, writer, clock }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parallax::testing::events::export;
-use parallax::testing::log::{LogItem, LogReader};
+use parallax::testing::log::{LogError, LogItem, LogReader};
 use parallax::testing::storage::disk::RealDisk;
 use serde_json::Value;
 
@@ -27,6 +27,15 @@ pub fn records(directory: &Path, since: u64) -> Vec<Value> {
             }
         }
     }
+}
+
+/// Calls `open`, again while the directory is locked: a process that another test starts holds the lock of a log, although that
+/// log is closed, until it runs its own program.
+pub fn when_unlocked<T>(mut open: impl FnMut() -> Result<T, LogError>) -> Result<T, LogError> {
+    eventually("the directory is unlocked", || match open() {
+        Err(LogError::Locked { .. }) => None,
+        opened => Some(opened),
+    })
 }
 
 /// Returns the records after seq `since` of a server that has just started. First waits until all of them are

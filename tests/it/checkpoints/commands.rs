@@ -13,6 +13,7 @@ use parallax::testing::visitors::verify::{CheckReport, check_directory, newest_c
 
 use super::{DIRECTORY, World, assert_same};
 use crate::harness::temporary_directory;
+use crate::logged::when_unlocked;
 
 fn check(world: &World) -> CheckReport {
     let disk: Arc<dyn Disk> = Arc::new(world.disk.clone());
@@ -181,6 +182,9 @@ fn check_and_inspect_report_on_real_files() {
     // The log does not know checkpoint files and leaves them alone.
     let options = Options { dedup_ids_max: 1_000, ..Options::default() };
     let clock = Arc::new(parallax::testing::clock::SystemClock::new());
-    let log = log::open(directory.path(), options, Arc::new(RealDisk), clock, Box::new(|_: Records<'_>| {}));
+    let log = when_unlocked(|| {
+        let consumer = Box::new(|_: Records<'_>| {});
+        log::open(directory.path(), options.clone(), Arc::new(RealDisk), clock.clone(), consumer)
+    });
     assert!(log.is_ok() && file.exists());
 }
