@@ -1,0 +1,164 @@
+//! The facts that no node knows: when each event was recorded, and its acknowledgements.
+
+use std::collections::BTreeMap;
+
+use crate::record::{Batch, Key, Keys, Kind, Record};
+
+/// An event or a tombstone.
+#[derive(Debug, Clone)]
+pub struct Fact {
+    pub record: Record,
+    /// The steps of its first and its last append to an outbox.
+    pub first: u32,
+    pub last: u32,
+    /// True if a client has sent it twice.
+    pub is_retried: bool,
+    pub is_acknowledged: bool,
+    pub is_replicated: bool,
+    /// True after the stream has lost it.
+    pub is_lost: bool,
+    /// True if faults have destroyed all copies.
+    pub is_destroyed: bool,
+    /// The step at which its DELETE was answered with 200. The erasure counts as done from then on.
+    pub answered: Option<u32>,
+}
+
+/// A finished erasure, with the position and the chain of its tombstone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    pub key: Key,
+    pub position: u32,
+    pub chain: u64,
+}
+
+#[derive(Default)]
+pub struct Facts {
+    pub step: u32,
+    pub facts: Vec<Fact>,
+    pub answers: Vec<Answer>,
+    /// The batch of each message, by its chain.
+    pub batches: BTreeMap<u64, Batch>,
+    pub sessions: u32,
+    pub instances: u32,
+    /// The first broken promise.
+    pub error: Option<String>,
+    pub counts: Counts,
+}
+
+/// The counts of a run, so that a reader sees which cases the seeds reach.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Counts {
+    pub acknowledged: u64,
+    pub answered: u64,
+    pub losses: u64,
+    pub cuts: u64,
+    pub cuts_continued: u64,
+    pub two_lost_files: u64,
+    pub lost_tombstones: u64,
+    pub erased_and_lost: u64,
+    pub recovered: u64,
+    pub repeated: u64,
+    pub stopped: u64,
+    pub copies: u64,
+    pub destroyed_events: u64,
+    pub void: u64,
+}
+
+impl Facts {
+    pub fn fail(&mut self, error: String) {
+        let step = self.step;
+        self.error.get_or_insert_with(|| format!("step {step}: {error}"));
+    }
+
+    pub fn check(&mut self, holds: bool, error: impl FnOnce() -> String) {
+        if !holds {
+            self.fail(error());
+        }
+    }
+
+    pub fn session(&mut self) -> u32 {
+        self.sessions += 1;
+        self.sessions
+    }
+
+    pub fn instance(&mut self) -> u32 {
+        self.instances += 1;
+        self.instances
+    }
+
+    /// Notes a batch that a node has computed. All nodes compute the same.
+    pub fn note_batch(&mut self, batch: &Batch) {
+        let first = self.batches.entry(batch.chain).or_insert_with(|| batch.clone());
+        if first != batch {
+            let error = format!("two nodes read a message differently: {first:?}, {batch:?}");
+            self.fail(error);
+        }
+    }
+
+    /// Returns the tombstones of the visitor of an event.
+    fn tombstones(&self, visitor: u8) -> impl Iterator<Item = &Fact> {
+        self.facts
+            .iter()
+            .filter(move |fact| fact.record.kind == Kind::Tombstone && fact.record.visitor == visitor)
+    }
+
+    /// True if an erasure may have removed the event: it was recorded before the DELETE was answered.
+    pub fn may_be_erased(&self, key: Key) -> bool {
+        let event = &self.facts[usize::from(key)];
+        let covers = |fact: &Fact| fact.answered.is_none_or(|answered| event.first < answered);
+        event.record.kind == Kind::Event && self.tombstones(event.record.visitor).any(covers)
+    }
+
+    /// True if an erasure must have removed the event: it was recorded before the DELETE.
+    pub fn must_be_erased(&self, key: Key, tombstones: Keys) -> bool {
+        let event = &self.facts[usize::from(key)];
+        let covers = |fact: &Fact| tombstones >> fact.record.key & 1 == 1 && event.last < fact.first;
+        event.record.kind == Kind::Event && self.tombstones(event.record.visitor).any(covers)
+    }
+
+    /// Returns the keys of the events that were recorded before a tombstone.
+    pub fn earlier(&self, tombstone: Key) -> Keys {
+        let erasure = &self.facts[usize::from(tombstone)];
+        let is_earlier = |fact: &&Fact| {
+            fact.record.kind == Kind::Event
+                && fact.record.visitor == erasure.record.visitor
+                && fact.last < erasure.first
+        };
+        self.facts.iter().filter(is_earlier).fold(0, |keys, fact| keys | 1 << fact.record.key)
+    }
+
+    pub fn acknowledge(&mut self, key: Key) {
+        let fact = &mut self.facts[usize::from(key)];
+        self.counts.acknowledged += u64::from(!fact.is_acknowledged);
+        fact.is_acknowledged = true;
+    }
+}
+
+impl Counts {
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            acknowledged,
+            answered,
+            losses,
+            cuts,
+            cuts_continued,
+            two_lost_files,
+            lost_tombstones,
+            ..
+        } = self;
+        *acknowledged += other.acknowledged;
+        *answered += other.answered;
+        *losses += other.losses;
+        *cuts += other.cuts;
+        *cuts_continued += other.cuts_continued;
+        *two_lost_files += other.two_lost_files;
+        *lost_tombstones += other.lost_tombstones;
+        self.erased_and_lost += other.erased_and_lost;
+        self.recovered += other.recovered;
+        self.repeated += other.repeated;
+        self.stopped += other.stopped;
+        self.copies += other.copies;
+        self.destroyed_events += other.destroyed_events;
+        self.void += other.void;
+    }
+}

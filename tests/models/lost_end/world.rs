@@ -1,0 +1,326 @@
+//! The world: three nodes, clients and the stream. Each step of a history is one number, so that a history can be shortened.
+
+use std::rc::Rc;
+
+use crate::audit;
+use crate::dice::Dice;
+use crate::disk::Disk;
+use crate::facts::{Counts, Fact, Facts};
+use crate::node::{Around, Node};
+use crate::record::{KEYS_MAX, Kind, Record, VISITORS};
+use crate::rules::{Rule, Rules};
+use crate::stream::Stream;
+
+const NODES: usize = 3;
+/// The least number of messages that the stream keeps: the first heartbeats of all nodes.
+const KEPT: usize = NODES;
+/// Rounds of healing after which a run has failed.
+const ROUNDS_MAX: usize = 40;
+
+/// A seed, with its parameters and steps.
+#[derive(Debug, Clone)]
+pub struct History {
+    pub rules: Rules,
+    pub steps: Vec<u64>,
+}
+
+impl History {
+    pub fn new(seed: u64, broken: Rule) -> Self {
+        let mut dice = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        let rules = Rules {
+            broken,
+            window_max: if seed % 3 == 1 { 3 } else { KEYS_MAX },
+            checkpoints_max: 2 + (seed % 5) as usize,
+            rewrites_checkpoints: seed % 2 == 0,
+        };
+        let length = 60 + dice.below(240);
+        Self { rules, steps: (0..length).map(|_| dice.next_u64()).collect() }
+    }
+
+    /// Runs the history.
+    ///
+    /// # Errors
+    /// The first broken promise.
+    pub fn run(&self) -> Result<Counts, String> {
+        let mut world = World::new(&self.rules);
+        world.found();
+        for step in &self.steps {
+            world.step(*step);
+            if let Some(error) = world.facts.error.take() {
+                return Err(error);
+            }
+        }
+        world.heal()?;
+        audit::check_end(&world)?;
+        Ok(world.facts.counts)
+    }
+
+    /// Returns the history without the steps that its failure does not need.
+    pub fn shortened(&self) -> Self {
+        let mut shortest = self.clone();
+        let mut length = shortest.steps.len() / 2;
+        while length > 0 {
+            let mut start = 0;
+            while start < shortest.steps.len() {
+                let mut shorter = shortest.clone();
+                shorter.steps.drain(start..(start + length).min(shortest.steps.len()));
+                if shorter.run().is_err() {
+                    shortest = shorter;
+                } else {
+                    start += length;
+                }
+            }
+            length = if length == 1 { 0 } else { length.div_ceil(2) };
+        }
+        shortest
+    }
+}
+
+pub struct World<'r> {
+    pub rules: &'r Rules,
+    pub stream: Stream,
+    pub nodes: Vec<Node>,
+    pub facts: Facts,
+    pub audited: audit::Audited,
+    dice: Dice,
+}
+
+impl<'r> World<'r> {
+    fn new(rules: &'r Rules) -> Self {
+        let mut facts = Facts::default();
+        let node = |name| Node { name, disk: Disk::new(facts.instance()), running: None };
+        let nodes = (0..NODES).map(node).collect();
+        Self {
+            rules,
+            stream: Stream::default(),
+            nodes,
+            facts,
+            audited: audit::Audited::new(NODES),
+            dice: Dice(0),
+        }
+    }
+
+    fn with_node<T>(&mut self, node: usize, act: impl FnOnce(&mut Node, &mut Around<'_>) -> T) -> T {
+        let (stream, facts, dice, rules) = (&mut self.stream, &mut self.facts, &mut self.dice, self.rules);
+        let mut around = Around { stream, facts, dice, rules };
+        act(&mut self.nodes[node], &mut around)
+    }
+
+    /// Starts all nodes and makes them members.
+    fn found(&mut self) {
+        for node in 0..NODES {
+            self.with_node(node, Node::start);
+            while self.with_node(node, Node::follow) {}
+            self.with_node(node, |node, around| node.send_heartbeat(around));
+            self.deliver_all();
+        }
+        for node in 0..NODES {
+            self.follow_all(node);
+        }
+    }
+
+    fn follow_all(&mut self, node: usize) {
+        while self.facts.error.is_none() && self.with_node(node, Node::follow) {}
+        self.note_joined(node);
+    }
+
+    /// Notes that the first heartbeat of a node has returned.
+    fn note_joined(&mut self, node: usize) {
+        let node = &mut self.nodes[node];
+        let Some(running) = &node.running else { return };
+        let member = running.state.members.get(&node.name);
+        node.disk.has_joined |= member.is_some_and(|member| member.instance == node.disk.instance);
+    }
+
+    fn step(&mut self, step: u64) {
+        self.facts.step += 1;
+        self.dice = Dice(step);
+        let (node, x) = (self.dice.below(NODES), self.dice.below(1_000));
+        match x {
+            0..130 => self.receive(node),
+            130..230 => _ = self.with_node(node, |node, around| node.sync_outbox(around)),
+            230..390 => _ = self.with_node(node, |node, around| node.send(around)),
+            390..530 => self.deliver(),
+            530..760 => self.follow(node),
+            760..810 => _ = self.with_node(node, |node, _| node.sync_log()),
+            810..840 => _ = self.with_node(node, |node, around| node.make_checkpoint(around)),
+            840..880 => _ = self.with_node(node, |node, around| node.erase(around)),
+            880..910 => _ = self.with_node(node, |node, around| node.send_heartbeat(around)),
+            910..935 => _ = self.with_node(node, |node, around| node.delete_outbox(around)),
+            935..950 => _ = self.with_node(node, |node, around| node.delete_lost(around)),
+            950..978 => self.crash_or_start(node),
+            978..990 => self.lose_end(),
+            990..994 => self.destroy(node),
+            _ => self.duties(node),
+        }
+        self.note_joined(node);
+        audit::check_step(self);
+    }
+
+    /// A client sends an event, an event again, or a DELETE.
+    fn receive(&mut self, node: usize) {
+        let count = self.facts.facts.len();
+        let open: Vec<Record> =
+            self.facts.facts.iter().filter(|fact| !fact.is_acknowledged).map(|fact| fact.record).collect();
+        if self.dice.below(4) == 0 && !open.is_empty() {
+            let record = *self.dice.pick(&open);
+            self.with_node(node, |node, around| node.receive(record, around));
+            return;
+        }
+        if count == KEYS_MAX - 1 {
+            return;
+        }
+        let kind = if self.dice.below(9) == 0 { Kind::Tombstone } else { Kind::Event };
+        let record = Record { key: count as u8, visitor: self.dice.below(VISITORS) as u8, kind };
+        self.facts.facts.push(Fact {
+            record,
+            first: 0,
+            last: 0,
+            is_retried: false,
+            is_acknowledged: false,
+            is_replicated: false,
+            is_lost: false,
+            is_destroyed: false,
+            answered: None,
+        });
+        if !self.with_node(node, |node, around| node.receive(record, around)) {
+            self.facts.facts.pop();
+        }
+    }
+
+    /// One message in transit arrives, in any order. It can be lost, or stay in transit.
+    fn deliver(&mut self) {
+        let count = self.stream.in_transit.len();
+        if count == 0 {
+            return;
+        }
+        let index = self.dice.below(count);
+        let x = self.dice.below(20);
+        let message = Rc::clone(&self.stream.in_transit[index]);
+        if x > 0 {
+            self.stream.in_transit.remove(index);
+        }
+        if x < 17 {
+            trace!("message {} is {message:?}", self.stream.len() + 1);
+            self.stream.append(message, self.rules);
+        }
+    }
+
+    fn deliver_all(&mut self) {
+        for message in std::mem::take(&mut self.stream.in_transit) {
+            trace!("message {} is {message:?}", self.stream.len() + 1);
+            self.stream.append(message, self.rules);
+        }
+    }
+
+    fn follow(&mut self, node: usize) {
+        for _ in 0..1 + self.dice.below(6) {
+            self.with_node(node, Node::follow);
+        }
+    }
+
+    fn duties(&mut self, node: usize) {
+        self.follow_all(node);
+        self.with_node(node, |node, around| {
+            node.sync_log();
+            while node.erase(around) {}
+            node.delete_outbox(around);
+            node.delete_lost(around);
+            node.send_heartbeat(around);
+        });
+    }
+
+    fn crash_or_start(&mut self, node: usize) {
+        if self.nodes[node].running.is_some() {
+            trace!("{node}: crashes");
+            let dice = &mut self.dice;
+            self.nodes[node].crash(dice);
+        } else {
+            self.start(node);
+        }
+    }
+
+    /// Starts a node. An empty directory first becomes a copy of a peer's.
+    fn start(&mut self, node: usize) {
+        if self.nodes[node].running.is_some() {
+            return;
+        }
+        if self.nodes[node].disk.checkpoints.is_empty() {
+            let peers = (0..NODES).filter(|peer| *peer != node);
+            let copied: Vec<Disk> =
+                peers.filter_map(|peer| self.with_node(peer, |peer, around| peer.copyable(around))).collect();
+            if copied.is_empty() {
+                return;
+            }
+            let instance = self.nodes[node].disk.instance;
+            self.facts.counts.copies += 1;
+            self.nodes[node].disk = Disk { instance, ..self.dice.pick(&copied).clone() };
+        }
+        trace!("{node}: starts with {:?}", self.nodes[node].disk.log.last());
+        self.with_node(node, Node::start);
+    }
+
+    fn lose_end(&mut self) {
+        let count = (self.stream.len() as usize).saturating_sub(KEPT);
+        let lost = self.dice.below(count.min(12)) + 1;
+        if count == 0 {
+            return;
+        }
+        let before = self.stream.keys();
+        self.stream.lose_end(lost.min(count), self.rules);
+        self.facts.counts.losses += 1;
+        let gone = before & !self.stream.keys();
+        trace!("the stream loses all after {}, with keys {gone:x}", self.stream.len());
+        for fact in &mut self.facts.facts {
+            fact.is_lost |= gone >> fact.record.key & 1 == 1;
+        }
+        audit::note_destroyed(self);
+    }
+
+    /// A disk is destroyed, and an empty one has the name of the node. At least one complete directory remains.
+    fn destroy(&mut self, node: usize) {
+        let has_other =
+            (0..NODES).any(|other| other != node && !self.nodes[other].disk.checkpoints.is_empty());
+        if !has_other {
+            return;
+        }
+        trace!("{node}: its disk is destroyed");
+        self.nodes[node].running = None;
+        self.nodes[node].disk = Disk::empty(self.facts.instance());
+        self.audited.forget(node);
+        audit::note_destroyed(self);
+    }
+
+    /// Ends all faults, until nothing changes any more.
+    fn heal(&mut self) -> Result<(), String> {
+        self.facts.step += 1;
+        for round in 0..ROUNDS_MAX {
+            self.dice = Dice(round as u64);
+            for node in 0..NODES {
+                self.start(node);
+                self.follow_all(node);
+                self.with_node(node, |node, around| {
+                    node.sync_outbox(around);
+                    node.sync_log();
+                    while node.erase(around) {}
+                    while node.delete_outbox(around) {}
+                    node.delete_lost(around);
+                    node.send_heartbeat(around);
+                    for _ in 0..30 {
+                        node.send(around);
+                    }
+                });
+                self.deliver_all();
+            }
+            (0..NODES).for_each(|node| self.follow_all(node));
+            audit::check_step(self);
+            if let Some(error) = self.facts.error.take() {
+                return Err(error);
+            }
+            if round > 4 && audit::is_quiet(self) {
+                return Ok(());
+            }
+        }
+        Err(format!("no progress: {}", audit::obstacles(self)))
+    }
+}
