@@ -108,6 +108,11 @@ impl Node {
             let has_record = synced.iter().flat_map(|batch| &batch.records).any(|one| one.key == record.key);
             if has_record || around.rules.breaks(Rule::AcknowledgesVolatileDuplicates) {
                 trace!("{}: receives {record:?}, a duplicate", self.name);
+                let is_durable = self.disk.durable_keys() >> record.key & 1 == 1;
+                let is_kept = is_durable || around.facts.may_be_erased(record.key);
+                around
+                    .facts
+                    .check(is_kept, || format!("record {} is a duplicate of no durable record", record.key));
                 around.facts.acknowledge(record.key);
                 return true;
             }

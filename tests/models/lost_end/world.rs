@@ -14,13 +14,55 @@ use crate::stream::Stream;
 const NODES: usize = 3;
 /// The least number of messages that the stream keeps: the first heartbeats of all nodes.
 const KEPT: usize = NODES;
+/// Steps after which a node that follows has failed to catch up. A history has fewer than 500 messages.
+const FOLLOWED_MAX: usize = 5_000;
+/// Actions of one kind that a node does in a row.
+const WORK_MAX: usize = 30;
 /// Rounds of healing after which a run has failed.
 const ROUNDS_MAX: usize = 40;
+
+/// The number of actions, and their usual weights.
+const ACTIONS: usize = 16;
+const WEIGHTS: [usize; ACTIONS] = [130, 100, 160, 140, 230, 50, 30, 40, 30, 25, 15, 28, 12, 2, 8, 6];
+
+/// The frequencies of a history.
+#[derive(Debug, Clone)]
+pub struct Mix {
+    weights: [usize; ACTIONS],
+    /// One of so many appends is a DELETE.
+    erased: usize,
+    visitors: usize,
+    /// The most messages that one fault of the stream loses.
+    lost: usize,
+}
+
+impl Mix {
+    fn new(dice: &mut Dice) -> Self {
+        Self {
+            weights: WEIGHTS.map(|weight| weight * [1, 2, 4, 8][dice.below(4)]),
+            erased: *dice.pick(&[4, 9, 20]),
+            visitors: 1 + dice.below(VISITORS),
+            lost: *dice.pick(&[4, 12, 40]),
+        }
+    }
+
+    /// Returns the number of the next action.
+    fn draw(&self, dice: &mut Dice) -> usize {
+        let mut x = dice.below(self.weights.iter().sum());
+        let is_below = |weight: &usize| {
+            let found = x < *weight;
+            x = x.saturating_sub(*weight);
+            found
+        };
+        self.weights.iter().position(is_below).unwrap_or(0)
+    }
+}
 
 /// A seed, with its parameters and steps.
 #[derive(Debug, Clone)]
 pub struct History {
     pub rules: Rules,
+    pub mix: Mix,
     pub steps: Vec<u64>,
 }
 
@@ -33,8 +75,9 @@ impl History {
             checkpoints_max: 2 + (seed % 5) as usize,
             rewrites_checkpoints: seed % 2 == 0,
         };
+        let mix = Mix::new(&mut dice);
         let length = 60 + dice.below(240);
-        Self { rules, steps: (0..length).map(|_| dice.next_u64()).collect() }
+        Self { rules, mix, steps: (0..length).map(|_| dice.next_u64()).collect() }
     }
 
     /// Runs the history.
@@ -42,7 +85,7 @@ impl History {
     /// # Errors
     /// The first broken promise.
     pub fn run(&self) -> Result<Counts, String> {
-        let mut world = World::new(&self.rules);
+        let mut world = World::new(&self.rules, &self.mix);
         world.found();
         for step in &self.steps {
             world.step(*step);
@@ -78,6 +121,7 @@ impl History {
 
 pub struct World<'r> {
     pub rules: &'r Rules,
+    mix: &'r Mix,
     pub stream: Stream,
     pub nodes: Vec<Node>,
     pub facts: Facts,
@@ -86,12 +130,13 @@ pub struct World<'r> {
 }
 
 impl<'r> World<'r> {
-    fn new(rules: &'r Rules) -> Self {
+    fn new(rules: &'r Rules, mix: &'r Mix) -> Self {
         let mut facts = Facts::default();
         let node = |name| Node { name, disk: Disk::new(facts.instance()), running: None };
         let nodes = (0..NODES).map(node).collect();
         Self {
             rules,
+            mix,
             stream: Stream::default(),
             nodes,
             facts,
@@ -110,7 +155,7 @@ impl<'r> World<'r> {
     fn found(&mut self) {
         for node in 0..NODES {
             self.with_node(node, Node::start);
-            while self.with_node(node, Node::follow) {}
+            self.follow_all(node);
             self.with_node(node, |node, around| node.send_heartbeat(around));
             self.deliver_all();
         }
@@ -120,8 +165,12 @@ impl<'r> World<'r> {
     }
 
     fn follow_all(&mut self, node: usize) {
-        while self.facts.error.is_none() && self.with_node(node, Node::follow) {}
-        self.note_joined(node);
+        for _ in 0..FOLLOWED_MAX {
+            if self.facts.error.is_some() || !self.with_node(node, Node::follow) {
+                return self.note_joined(node);
+            }
+        }
+        self.facts.fail(format!("node {node}: never catches up"));
     }
 
     /// Notes that the first heartbeat of a node has returned.
@@ -135,23 +184,24 @@ impl<'r> World<'r> {
     fn step(&mut self, step: u64) {
         self.facts.step += 1;
         self.dice = Dice(step);
-        let (node, x) = (self.dice.below(NODES), self.dice.below(1_000));
-        match x {
-            0..130 => self.receive(node),
-            130..230 => _ = self.with_node(node, |node, around| node.sync_outbox(around)),
-            230..390 => _ = self.with_node(node, |node, around| node.send(around)),
-            390..530 => self.deliver(),
-            530..760 => self.follow(node),
-            760..810 => _ = self.with_node(node, |node, _| node.sync_log()),
-            810..840 => _ = self.with_node(node, |node, around| node.make_checkpoint(around)),
-            840..880 => _ = self.with_node(node, |node, around| node.erase(around)),
-            880..910 => _ = self.with_node(node, |node, around| node.send_heartbeat(around)),
-            910..935 => _ = self.with_node(node, |node, around| node.delete_outbox(around)),
-            935..950 => _ = self.with_node(node, |node, around| node.delete_lost(around)),
-            950..978 => self.crash_or_start(node),
-            978..990 => self.lose_end(),
-            990..994 => self.destroy(node),
-            _ => self.duties(node),
+        let (node, action) = (self.dice.below(NODES), self.mix.draw(&mut self.dice));
+        match action {
+            0 => self.receive(node),
+            1 => _ = self.with_node(node, |node, around| node.sync_outbox(around)),
+            2 => _ = self.with_node(node, |node, around| node.send(around)),
+            3 => self.deliver(),
+            4 => self.follow(node),
+            5 => _ = self.with_node(node, |node, _| node.sync_log()),
+            6 => _ = self.with_node(node, |node, around| node.make_checkpoint(around)),
+            7 => _ = self.with_node(node, |node, around| node.erase(around)),
+            8 => _ = self.with_node(node, |node, around| node.send_heartbeat(around)),
+            9 => _ = self.with_node(node, |node, around| node.delete_outbox(around)),
+            10 => _ = self.with_node(node, |node, around| node.delete_lost(around)),
+            11 => self.crash_or_start(node),
+            12 => self.lose_end(),
+            13 => self.destroy(node),
+            14 => self.settle(),
+            _ => self.work(node),
         }
         self.note_joined(node);
         audit::check_step(self);
@@ -160,8 +210,9 @@ impl<'r> World<'r> {
     /// A client sends an event, an event again, or a DELETE.
     fn receive(&mut self, node: usize) {
         let count = self.facts.facts.len();
-        let open: Vec<Record> =
-            self.facts.facts.iter().filter(|fact| !fact.is_acknowledged).map(|fact| fact.record).collect();
+        let has_lost_answer = self.dice.below(4) == 0;
+        let is_open = |fact: &&Fact| has_lost_answer || !fact.is_acknowledged;
+        let open: Vec<Record> = self.facts.facts.iter().filter(is_open).map(|fact| fact.record).collect();
         if self.dice.below(4) == 0 && !open.is_empty() {
             let record = *self.dice.pick(&open);
             self.with_node(node, |node, around| node.receive(record, around));
@@ -170,8 +221,8 @@ impl<'r> World<'r> {
         if count == KEYS_MAX - 1 {
             return;
         }
-        let kind = if self.dice.below(9) == 0 { Kind::Tombstone } else { Kind::Event };
-        let record = Record { key: count as u8, visitor: self.dice.below(VISITORS) as u8, kind };
+        let kind = if self.dice.below(self.mix.erased) == 0 { Kind::Tombstone } else { Kind::Event };
+        let record = Record { key: count as u8, visitor: self.dice.below(self.mix.visitors) as u8, kind };
         self.facts.facts.push(Fact {
             record,
             first: 0,
@@ -219,15 +270,39 @@ impl<'r> World<'r> {
         }
     }
 
-    fn duties(&mut self, node: usize) {
+    /// A node does everything that it can do.
+    fn work(&mut self, node: usize) {
         self.follow_all(node);
         self.with_node(node, |node, around| {
+            node.sync_outbox(around);
             node.sync_log();
-            while node.erase(around) {}
-            node.delete_outbox(around);
+            for _ in 0..WORK_MAX {
+                if !node.erase(around) {
+                    break;
+                }
+            }
+            for _ in 0..WORK_MAX {
+                if !node.delete_outbox(around) {
+                    break;
+                }
+            }
             node.delete_lost(around);
             node.send_heartbeat(around);
+            for _ in 0..WORK_MAX {
+                if !node.send(around) {
+                    break;
+                }
+            }
         });
+    }
+
+    /// All running nodes do everything that they can do, and all messages arrive.
+    fn settle(&mut self) {
+        for node in 0..NODES {
+            self.work(node);
+            self.deliver_all();
+        }
+        (0..NODES).for_each(|node| self.follow_all(node));
     }
 
     fn crash_or_start(&mut self, node: usize) {
@@ -262,7 +337,7 @@ impl<'r> World<'r> {
 
     fn lose_end(&mut self) {
         let count = (self.stream.len() as usize).saturating_sub(KEPT);
-        let lost = self.dice.below(count.min(12)) + 1;
+        let lost = self.dice.below(count.min(self.mix.lost)) + 1;
         if count == 0 {
             return;
         }
@@ -296,23 +371,8 @@ impl<'r> World<'r> {
         self.facts.step += 1;
         for round in 0..ROUNDS_MAX {
             self.dice = Dice(round as u64);
-            for node in 0..NODES {
-                self.start(node);
-                self.follow_all(node);
-                self.with_node(node, |node, around| {
-                    node.sync_outbox(around);
-                    node.sync_log();
-                    while node.erase(around) {}
-                    while node.delete_outbox(around) {}
-                    node.delete_lost(around);
-                    node.send_heartbeat(around);
-                    for _ in 0..30 {
-                        node.send(around);
-                    }
-                });
-                self.deliver_all();
-            }
-            (0..NODES).for_each(|node| self.follow_all(node));
+            (0..NODES).for_each(|node| self.start(node));
+            self.settle();
             audit::check_step(self);
             if let Some(error) = self.facts.error.take() {
                 return Err(error);

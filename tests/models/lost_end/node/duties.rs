@@ -40,7 +40,9 @@ impl Node {
         let Some(running) = self.running.as_ref().filter(|running| running.phase == Phase::Follows) else {
             return false;
         };
-        if self.disk.checkpoints.last().is_some_and(|last| last.state.position == running.state.position) {
+        if self.disk.checkpoints.last().is_some_and(|last| {
+            (last.state.position, last.state.chain) == (running.state.position, running.state.chain)
+        }) {
             return false;
         }
         trace!("{}: makes a checkpoint at {}", self.name, running.state.position);
