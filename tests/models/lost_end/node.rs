@@ -179,6 +179,10 @@ impl Node {
         true
     }
 
+    pub fn is_cutting(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| matches!(running.phase, Phase::Cuts(_)))
+    }
+
     /// True while the node compares the tail of its log with the stream.
     pub fn is_comparing(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.state.batches < self.disk.log.len())

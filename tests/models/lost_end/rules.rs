@@ -31,6 +31,8 @@ pub enum Rule {
     /// A message without effective records makes no batch.
     SkipsEmptyBatches,
     // Erasure.
+    /// Of the design: only the window keeps a repeated tombstone out, and not the list of erasures.
+    RepeatsTombstones,
     /// E4: records of erased visitors are never void.
     IgnoresSeen,
     /// Of the design: `seen` is a position, capped while there is a lost file, and a run has the key of one tombstone.
@@ -98,6 +100,7 @@ pub enum Rule {
 
 /// All broken rules.
 pub const RULES: [Rule; 44] = [
+    Rule::RepeatsTombstones,
     Rule::DeletesOutboxBeforeSync,
     Rule::DeletesOutboxBeforeReturn,
     Rule::SendsVolatileRecords,
@@ -141,7 +144,6 @@ pub const RULES: [Rule; 44] = [
     Rule::DeletesLostBeforeSync,
     Rule::DeletesLostBeforeReturn,
     Rule::KeepsUnfinishedFile,
-    Rule::None,
 ];
 
 /// The parameters of a run.

@@ -148,7 +148,9 @@ impl State {
         for (seq, record) in (run.first..).zip(&run.records) {
             let is_repeated = run.recovery.is_none() && seq < next;
             let has_window = run.recovery.is_none() || !rules.breaks(Rule::RecoversWithoutWindow);
-            if is_repeated || has_window && self.window.contains(&record.key) {
+            let is_listed = !rules.breaks(Rule::RepeatsTombstones)
+                && self.erasures.iter().any(|erasure| erasure.key == record.key);
+            if is_repeated || is_listed || has_window && self.window.contains(&record.key) {
                 continue;
             }
             let record = self.voided(record, &run.seen, rules);

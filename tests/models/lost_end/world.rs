@@ -119,6 +119,15 @@ impl History {
     }
 }
 
+/// Calls an action until it has nothing to do.
+fn repeat(mut act: impl FnMut() -> bool) {
+    for _ in 0..WORK_MAX {
+        if !act() {
+            return;
+        }
+    }
+}
+
 pub struct World<'r> {
     pub rules: &'r Rules,
     mix: &'r Mix,
@@ -185,6 +194,9 @@ impl<'r> World<'r> {
         self.facts.step += 1;
         self.dice = Dice(step);
         let (node, action) = (self.dice.below(NODES), self.mix.draw(&mut self.dice));
+        // A cut is short, so a crash in it needs its own chance.
+        let is_interrupted = self.nodes[node].is_cutting() && self.dice.below(6) == 0;
+        let action = if is_interrupted { 11 } else { action };
         match action {
             0 => self.receive(node),
             1 => _ = self.with_node(node, |node, around| node.sync_outbox(around)),
@@ -273,27 +285,22 @@ impl<'r> World<'r> {
     /// A node does everything that it can do.
     fn work(&mut self, node: usize) {
         self.follow_all(node);
+        let first = self.stream.in_transit.len();
         self.with_node(node, |node, around| {
             node.sync_outbox(around);
             node.sync_log();
-            for _ in 0..WORK_MAX {
-                if !node.erase(around) {
-                    break;
-                }
-            }
-            for _ in 0..WORK_MAX {
-                if !node.delete_outbox(around) {
-                    break;
-                }
-            }
+            repeat(|| node.erase(around));
+            repeat(|| node.delete_outbox(around));
             node.delete_lost(around);
             node.send_heartbeat(around);
-            for _ in 0..WORK_MAX {
-                if !node.send(around) {
-                    break;
-                }
-            }
+            repeat(|| node.send(around));
         });
+        // Each message once.
+        for index in (first..self.stream.in_transit.len()).rev() {
+            if self.stream.in_transit[..index].contains(&self.stream.in_transit[index]) {
+                self.stream.in_transit.remove(index);
+            }
+        }
     }
 
     /// All running nodes do everything that they can do, and all messages arrive.

@@ -44,7 +44,6 @@ impl Node {
             self.run(around)
         };
         let Some(message) = message else { return false };
-        trace!("{}: sends {message:?}", self.name);
         around.stream.in_transit.push(Rc::new(Message::Run(message)));
         true
     }
@@ -199,7 +198,6 @@ impl Node {
             erased: last.map_or(0, |erasure| erasure.chain),
             erased_position: erasures.get(confirmed).map_or(running.state.position, |next| next.position - 1),
         };
-        trace!("{}: sends {heartbeat:?}", self.name);
         around.stream.in_transit.push(Rc::new(Message::Heartbeat(heartbeat)));
         true
     }
