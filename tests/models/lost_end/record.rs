@@ -42,6 +42,8 @@ pub struct Batch {
     /// The seq of its first record.
     pub seq: u32,
     pub session: u32,
+    /// The first outbox seq of the session.
+    pub base: u32,
     /// The outbox seqs of the run: from `first` to before `next`.
     pub first: u32,
     pub next: u32,
@@ -91,6 +93,8 @@ pub struct Seen {
 /// The part of a batch that only a message of kind `recover` has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovery {
+    /// The first outbox seq of the session, which the message opens if the state does not have it.
+    pub base: u32,
     /// The ID of the batch before it in the log that lost it.
     pub before: Option<(u32, u32)>,
     /// Only for [`crate::rules::Rule::RecoversUnderR`]: the session R, the index of the batch in the log, and whether it is the first

@@ -68,6 +68,8 @@ pub enum Rule {
     RecoversUnderOwnR,
     /// X3: a recovered batch does not raise the next seq of its session.
     RecoversWithoutNext,
+    /// A recovered batch opens an unknown session at the batch, and not at the base of the session.
+    OpensAtLostBatch,
     /// X3: recovered batches are not filtered by the window.
     RecoversWithoutWindow,
     /// A recovered batch is accepted although the batch before it is missing.
@@ -99,7 +101,8 @@ pub enum Rule {
 }
 
 /// All broken rules.
-pub const RULES: [Rule; 44] = [
+pub const RULES: [Rule; 45] = [
+    Rule::OpensAtLostBatch,
     Rule::RepeatsTombstones,
     Rule::DeletesOutboxBeforeSync,
     Rule::DeletesOutboxBeforeReturn,

@@ -19,6 +19,7 @@ pub struct Erasure {
 /// A session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Session {
+    pub base: u32,
     pub next: u32,
     /// The instance that has opened it, or 0 if a lost batch has.
     pub instance: u32,
@@ -82,7 +83,11 @@ impl State {
         member.erased = member.erased.max(erased);
         member.erased_position = member.erased_position.max(heartbeat.erased_position);
         for (session, base) in &heartbeat.sessions {
-            self.sessions.entry(*session).or_insert(Session { next: *base, instance: heartbeat.instance });
+            self.sessions.entry(*session).or_insert(Session {
+                base: *base,
+                next: *base,
+                instance: heartbeat.instance,
+            });
         }
         if rules.breaks(Rule::SessionsLeave) {
             let is_listed = |id: &u32| heartbeat.sessions.iter().any(|(session, _)| session == id);
@@ -114,11 +119,12 @@ impl State {
         if !self.knows(&run.seen, rules) {
             return false;
         }
-        let opens = run.recovery.is_some() || rules.breaks(Rule::AcceptsUnknownSessions);
-        let next = match self.sessions.get(&run.session) {
-            Some(session) => session.next,
-            None if opens => run.first,
-            None => return false,
+        let next = match (self.sessions.get(&run.session), &run.recovery) {
+            (Some(session), _) => session.next,
+            (None, Some(_)) if rules.breaks(Rule::OpensAtLostBatch) => run.first,
+            (None, Some(recovery)) => recovery.base,
+            (None, None) if rules.breaks(Rule::AcceptsUnknownSessions) => run.first,
+            (None, None) => return false,
         };
         run.first <= next && next < run.next
     }
@@ -172,6 +178,7 @@ impl State {
             chain: self.chain,
             seq: self.seq + 1,
             session: run.session,
+            base: self.sessions.get(&run.session).map_or(0, |session| session.base),
             first: run.first.max(next.min(run.next)),
             next: run.next,
             records,
@@ -188,7 +195,9 @@ impl State {
                 return;
             }
         }
-        let session = self.sessions.entry(run.session).or_insert(Session { next: 0, instance: 0 });
+        let base = run.recovery.as_ref().map_or(run.first, |recovery| recovery.base);
+        let new = Session { base, next: 0, instance: 0 };
+        let session = self.sessions.entry(run.session).or_insert(new);
         session.next = session.next.max(run.next);
     }
 

@@ -75,6 +75,7 @@ impl Node {
         }
         let seen = self.seen(&seen, state, around.rules)?;
         let recovery = Recovery {
+            base: batch.base,
             before: offset.checked_sub(1).map_or(lost.before, |before| Some(lost.batches[before].id())),
             under: under(lost, self.name, around.rules),
             index: (lost.index + offset) as u32,
