@@ -195,6 +195,9 @@ pub fn check_end(world: &World<'_>) -> Result<(), String> {
     while let Some((message, chain)) = world.stream.after(state.position) {
         log.extend(state.apply(&message, chain, world.rules));
     }
+    if world.rules.breaks(Rule::SkipsEmptyBatches) {
+        log.retain(|batch| !batch.records.is_empty());
+    }
     let done: Vec<&Node> =
         world.nodes.iter().filter(|node| node.running.is_some() && !is_stopped(node)).collect();
     for node in &done {

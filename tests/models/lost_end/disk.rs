@@ -72,7 +72,8 @@ pub struct Disk {
     pub checkpoints: Vec<Checkpoint>,
     pub erased: u32,
     pub lost: Vec<Lost>,
-    pub lost_new: Option<Lost>,
+    /// Unfinished lost files: `R.new`.
+    pub lost_new: Vec<Lost>,
     pub views: Vec<LostView>,
 }
 
@@ -105,10 +106,10 @@ impl Disk {
         self.outbox.truncate(kept);
         let is_undone = self.lost.last().is_some_and(|lost| !lost.is_durable) && dice.below(2) == 0;
         if is_undone {
-            self.lost_new = self.lost.pop();
+            self.lost_new.extend(self.lost.pop());
         }
         if dice.below(2) == 0 {
-            self.lost_new = None;
+            self.lost_new.clear();
         }
     }
 
@@ -123,7 +124,7 @@ impl Disk {
         }
         self.lost.iter_mut().for_each(|lost| lost.is_durable = true);
         if !rules.breaks(Rule::KeepsUnfinishedFile) {
-            self.lost_new = None;
+            self.lost_new.clear();
         }
         self.erased = self.erased.min(self.end_seq() - 1);
         self.forget_bases();

@@ -31,6 +31,22 @@ pub struct Answer {
     pub chain: u64,
 }
 
+impl Fact {
+    pub fn new(record: Record) -> Self {
+        Self {
+            record,
+            first: 0,
+            last: 0,
+            is_retried: false,
+            is_acknowledged: false,
+            is_replicated: false,
+            is_lost: false,
+            is_destroyed: false,
+            answered: None,
+        }
+    }
+}
+
 #[derive(Default)]
 pub struct Facts {
     pub step: u32,

@@ -134,3 +134,13 @@ pub enum Message {
     Run(Run),
     Heartbeat(Heartbeat),
 }
+
+impl Message {
+    pub fn is_run(&self) -> bool {
+        matches!(self, Self::Run(run) if run.recovery.is_none())
+    }
+
+    pub fn has_records(&self) -> bool {
+        matches!(self, Self::Run(run) if !run.records.is_empty())
+    }
+}

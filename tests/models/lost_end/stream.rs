@@ -15,6 +15,8 @@ pub struct Stream {
     /// The number of messages so far, lost ones included. It is the time of a message, so no chain appears twice.
     appended: u64,
     pub in_transit: Vec<Rc<Message>>,
+    /// The messages of the last lost end.
+    pub lost: Vec<Rc<Message>>,
     /// The state at the end, and the effective records of each message.
     state: State,
     effective: Vec<Keys>,
@@ -47,7 +49,8 @@ impl Stream {
     }
 
     pub fn lose_end(&mut self, messages: usize, rules: &Rules) {
-        self.messages.truncate(self.messages.len() - messages);
+        let lost = self.messages.drain(self.messages.len() - messages..);
+        self.lost = lost.map(|(message, _)| message).collect();
         self.effective.truncate(self.messages.len());
         self.state = State::default();
         for (message, chain) in &self.messages {

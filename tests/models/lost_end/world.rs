@@ -1,5 +1,7 @@
 //! The world: three nodes, clients and the stream. Each step of a history is one number, so that a history can be shortened.
 
+pub mod script;
+
 use std::rc::Rc;
 
 use crate::audit;
@@ -32,6 +34,11 @@ pub struct Mix {
     /// One of so many appends is a DELETE.
     erased: usize,
     visitors: usize,
+    /// How often each node acts. A node that acts seldom reads other prefixes of the stream than the others.
+    nodes: [usize; NODES],
+    /// In percent: how many messages in transit are lost, and how many arrive again later.
+    missing: usize,
+    doubled: usize,
     /// The most messages that one fault of the stream loses.
     lost: usize,
 }
@@ -42,20 +49,28 @@ impl Mix {
             weights: WEIGHTS.map(|weight| weight * [1, 2, 4, 8][dice.below(4)]),
             erased: *dice.pick(&[4, 9, 20]),
             visitors: 1 + dice.below(VISITORS),
+            nodes: [0; NODES].map(|_| *dice.pick(&[1, 3, 9])),
+            missing: *dice.pick(&[0, 10, 30]),
+            doubled: *dice.pick(&[0, 5, 30]),
             lost: *dice.pick(&[4, 12, 40]),
         }
     }
 
-    /// Returns the number of the next action.
-    fn draw(&self, dice: &mut Dice) -> usize {
-        let mut x = dice.below(self.weights.iter().sum());
-        let is_below = |weight: &usize| {
-            let found = x < *weight;
-            x = x.saturating_sub(*weight);
-            found
-        };
-        self.weights.iter().position(is_below).unwrap_or(0)
+    /// Returns the next node and the number of its action.
+    fn draw(&self, dice: &mut Dice) -> (usize, usize) {
+        (draw_weighted(&self.nodes, dice), draw_weighted(&self.weights, dice))
     }
+}
+
+/// Returns an index, each one as often as its weight says.
+fn draw_weighted(weights: &[usize], dice: &mut Dice) -> usize {
+    let mut x = dice.below(weights.iter().sum());
+    let is_drawn = |weight: &usize| {
+        let is_below = x < *weight;
+        x = x.saturating_sub(*weight);
+        is_below
+    };
+    weights.iter().position(is_drawn).unwrap_or(0)
 }
 
 /// A seed, with its parameters and steps.
@@ -193,7 +208,7 @@ impl<'r> World<'r> {
     fn step(&mut self, step: u64) {
         self.facts.step += 1;
         self.dice = Dice(step);
-        let (node, action) = (self.dice.below(NODES), self.mix.draw(&mut self.dice));
+        let (node, action) = self.mix.draw(&mut self.dice);
         // A cut is short, so a crash in it needs its own chance.
         let is_interrupted = self.nodes[node].is_cutting() && self.dice.below(6) == 0;
         let action = if is_interrupted { 11 } else { action };
@@ -235,17 +250,7 @@ impl<'r> World<'r> {
         }
         let kind = if self.dice.below(self.mix.erased) == 0 { Kind::Tombstone } else { Kind::Event };
         let record = Record { key: count as u8, visitor: self.dice.below(self.mix.visitors) as u8, kind };
-        self.facts.facts.push(Fact {
-            record,
-            first: 0,
-            last: 0,
-            is_retried: false,
-            is_acknowledged: false,
-            is_replicated: false,
-            is_lost: false,
-            is_destroyed: false,
-            answered: None,
-        });
+        self.facts.facts.push(Fact::new(record));
         if !self.with_node(node, |node, around| node.receive(record, around)) {
             self.facts.facts.pop();
         }
@@ -258,12 +263,11 @@ impl<'r> World<'r> {
             return;
         }
         let index = self.dice.below(count);
-        let x = self.dice.below(20);
         let message = Rc::clone(&self.stream.in_transit[index]);
-        if x > 0 {
+        if self.dice.below(100) >= self.mix.doubled {
             self.stream.in_transit.remove(index);
         }
-        if x < 17 {
+        if self.dice.below(100) >= self.mix.missing {
             trace!("message {} is {message:?}", self.stream.len() + 1);
             self.stream.append(message, self.rules);
         }
@@ -348,8 +352,13 @@ impl<'r> World<'r> {
         if count == 0 {
             return;
         }
+        self.lose(lost.min(count));
+    }
+
+    /// The stream loses its last messages.
+    fn lose(&mut self, count: usize) {
         let before = self.stream.keys();
-        self.stream.lose_end(lost.min(count), self.rules);
+        self.stream.lose_end(count, self.rules);
         self.facts.counts.losses += 1;
         let gone = before & !self.stream.keys();
         trace!("the stream loses all after {}, with keys {gone:x}", self.stream.len());

@@ -75,11 +75,13 @@ impl Node {
                     .lost
                     .last()
                     .map_or(self.running.as_ref().map_or(0, |running| running.view), |lost| lost.view);
-                disk.lost_new = Some(lost_file(disk, cut.index, view));
+                let file = lost_file(disk, cut.index, view);
+                disk.lost_new.retain(|lost| lost.name() != file.name());
+                disk.lost_new.push(file);
                 Step::Rename
             }
             Step::Rename => {
-                let file = disk.lost_new.take().expect("it was written");
+                let file = disk.lost_new.pop().expect("it was written");
                 match around.rules.broken {
                     Rule::OverwritesLostFile => disk.lost.clear(),
                     Rule::RewritesLostFile => disk.lost.retain(|lost| lost.name() != file.name()),
