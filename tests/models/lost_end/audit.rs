@@ -95,7 +95,7 @@ pub fn note_destroyed(world: &mut World<'_>) {
             continue;
         }
         fact.is_destroyed = true;
-        world.facts.counts.destroyed_events += 1;
+        world.facts.counts.destroyed += 1;
         if fact.is_replicated && !fact.is_lost && !is_erased {
             world.facts.fail(format!("replicated record {key} is lost with one disk"));
         }
@@ -249,6 +249,11 @@ fn check_records(world: &World<'_>, node: &Node) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// True if no node follows the stream any more.
+pub fn has_ended(world: &World<'_>) -> bool {
+    world.nodes.iter().all(|node| is_stopped(node) || is_waiting(world, node))
 }
 
 fn has_stopped(world: &World<'_>) -> bool {

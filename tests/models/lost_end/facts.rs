@@ -61,23 +61,32 @@ pub struct Facts {
     pub counts: Counts,
 }
 
-/// The counts of a run, so that a reader sees which cases the seeds reach.
+/// The counts of a run. They show which cases the seeds reach.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Counts {
     pub acknowledged: u64,
+    /// Records of which faults have destroyed all copies.
+    pub destroyed: u64,
+    pub void: u64,
+    /// DELETEs with status 200.
     pub answered: u64,
+    /// Lost ends of the stream.
     pub losses: u64,
+    /// Cuts of a log: all, those that a start continued, those beside an earlier lost file, those with a tombstone, and those with a
+    /// tombstone that the node had carried out.
     pub cuts: u64,
     pub cuts_continued: u64,
-    pub two_lost_files: u64,
-    pub lost_tombstones: u64,
-    pub erased_and_lost: u64,
+    pub cuts_beside: u64,
+    pub cuts_of_tombstone: u64,
+    pub cuts_of_erasure: u64,
+    /// Messages of kind `recover`.
     pub recovered: u64,
-    pub repeated: u64,
-    pub stopped: u64,
     pub copies: u64,
-    pub destroyed_events: u64,
-    pub void: u64,
+    /// Nodes without a checkpoint that continues the stream (X5), and clusters with such nodes only: if erasures rewrite older checkpoints,
+    /// and if they delete them.
+    pub stopped: u64,
+    pub ended_rewritten: u64,
+    pub ended_deleted: u64,
 }
 
 impl Facts {
@@ -152,29 +161,20 @@ impl Facts {
 
 impl Counts {
     pub fn add(&mut self, other: &Self) {
-        let Self {
-            acknowledged,
-            answered,
-            losses,
-            cuts,
-            cuts_continued,
-            two_lost_files,
-            lost_tombstones,
-            ..
-        } = self;
-        *acknowledged += other.acknowledged;
-        *answered += other.answered;
-        *losses += other.losses;
-        *cuts += other.cuts;
-        *cuts_continued += other.cuts_continued;
-        *two_lost_files += other.two_lost_files;
-        *lost_tombstones += other.lost_tombstones;
-        self.erased_and_lost += other.erased_and_lost;
-        self.recovered += other.recovered;
-        self.repeated += other.repeated;
-        self.stopped += other.stopped;
-        self.copies += other.copies;
-        self.destroyed_events += other.destroyed_events;
+        self.acknowledged += other.acknowledged;
+        self.destroyed += other.destroyed;
         self.void += other.void;
+        self.answered += other.answered;
+        self.losses += other.losses;
+        self.cuts += other.cuts;
+        self.cuts_continued += other.cuts_continued;
+        self.cuts_beside += other.cuts_beside;
+        self.cuts_of_tombstone += other.cuts_of_tombstone;
+        self.cuts_of_erasure += other.cuts_of_erasure;
+        self.recovered += other.recovered;
+        self.copies += other.copies;
+        self.stopped += other.stopped;
+        self.ended_rewritten += other.ended_rewritten;
+        self.ended_deleted += other.ended_deleted;
     }
 }

@@ -140,6 +140,14 @@ impl Message {
         matches!(self, Self::Run(run) if run.recovery.is_none())
     }
 
+    /// Returns the key of the first record.
+    pub fn key(&self) -> Option<Key> {
+        match self {
+            Self::Run(run) => run.records.first().map(|record| record.key),
+            Self::Heartbeat(_) => None,
+        }
+    }
+
     pub fn has_records(&self) -> bool {
         matches!(self, Self::Run(run) if !run.records.is_empty())
     }

@@ -21,7 +21,7 @@ const FOLLOWED_MAX: usize = 5_000;
 /// Actions of one kind that a node does in a row.
 const WORK_MAX: usize = 30;
 /// Rounds of healing after which a run has failed.
-const ROUNDS_MAX: usize = 40;
+const ROUNDS_MAX: usize = 200;
 
 /// The number of actions, and their usual weights.
 const ACTIONS: usize = 16;
@@ -110,7 +110,12 @@ impl History {
         }
         world.heal()?;
         audit::check_end(&world)?;
-        Ok(world.facts.counts)
+        let mut counts = world.facts.counts;
+        if audit::has_ended(&world) {
+            counts.ended_rewritten += u64::from(self.rules.rewrites_checkpoints);
+            counts.ended_deleted += u64::from(!self.rules.rewrites_checkpoints);
+        }
+        Ok(counts)
     }
 
     /// Returns the history without the steps that its failure does not need.

@@ -42,11 +42,11 @@ impl Node {
         trace!("{}: has lost {} batches from index {index} on", self.name, lost.len());
         let counts = &mut around.facts.counts;
         counts.cuts += 1;
-        counts.lost_tombstones += u64::from(lost.iter().any(|batch| batch.tombstone().is_some()));
+        counts.cuts_of_tombstone += u64::from(lost.iter().any(|batch| batch.tombstone().is_some()));
         let is_erased = |seq: u32| seq <= self.disk.erased;
-        counts.erased_and_lost +=
+        counts.cuts_of_erasure +=
             u64::from(lost.iter().any(|batch| batch.tombstone().is_some() && is_erased(batch.seq)));
-        counts.two_lost_files += u64::from(!self.disk.lost.is_empty());
+        counts.cuts_beside += u64::from(!self.disk.lost.is_empty());
         running.is_caught_up = false;
         running.erasing = None;
         let step = match around.rules.broken {

@@ -7,15 +7,15 @@ use crate::audit;
 use crate::dice::Dice;
 use crate::facts::Fact;
 use crate::node::Node;
-use crate::record::{KEYS_MAX, Key, Kind, Message, Record};
+use crate::record::{Key, Kind, Message, Record};
 use crate::rules::{Rule, Rules};
 
 /// Runs a fixed history.
 ///
 /// # Errors
 /// The first broken promise.
-pub fn run_script(broken: Rule, script: fn(&mut World<'_>)) -> Result<(), String> {
-    let rules = Rules { broken, window_max: KEYS_MAX, checkpoints_max: 3, rewrites_checkpoints: true };
+pub fn run_script(broken: Rule, window_max: usize, script: fn(&mut World<'_>)) -> Result<(), String> {
+    let rules = Rules { broken, window_max, checkpoints_max: 3, rewrites_checkpoints: true };
     let mix = Mix::new(&mut Dice(1));
     let mut world = World::new(&rules, &mix);
     world.found();
@@ -127,13 +127,27 @@ impl World<'_> {
         self.check();
     }
 
+    /// Crashes a node. Everything that is not synced is lost, except for `R.new`.
     pub fn crash(&mut self, node: usize) {
-        // A seed with which a crash tears nothing.
-        let mut dice = Dice(0);
-        while (0..4).any(|_| dice.clone().below(2) == 0) {
-            dice.next_u64();
-        }
+        let unfinished = self.nodes[node].disk.lost_new.clone();
+        let keeps_nothing = |seed: &u64| {
+            let mut dice = Dice(*seed);
+            [3, 5, 7, 2].iter().all(|end| dice.below(*end) == 0)
+        };
+        let mut dice = Dice((0..).find(keeps_nothing).unwrap_or(0));
         self.nodes[node].crash(&mut dice);
+        self.nodes[node].disk.lost_new = unfinished;
+        self.check();
+    }
+
+    pub fn checkpoint(&mut self, node: usize) {
+        self.with_node(node, |node, around| node.make_checkpoint(around));
+        self.check();
+    }
+
+    /// A node carries out all erasures.
+    pub fn erase_all(&mut self, node: usize) {
+        self.with_node(node, |node, around| repeat(|| node.erase(around)));
         self.check();
     }
 
