@@ -170,13 +170,13 @@ fn obstacle(world: &World<'_>, node: &Node) -> Option<&'static str> {
         (!node.disk.outbox.is_empty(), "has outbox records"),
         (!node.disk.has_joined, "has not joined"),
         (running.state.erasures.last().is_some_and(|last| last.seq > node.disk.erased), "has not erased"),
-        (!has_stopped && !is_confirmed(world, &running.state), "misses confirmations"),
+        (!has_stopped && !is_confirmed(world, node, &running.state), "misses confirmations"),
     ];
     checks.into_iter().find(|(is_open, _)| *is_open).map(|(_, text)| text)
 }
 
-fn is_confirmed(world: &World<'_>, state: &State) -> bool {
-    (0..state.erasures.len()).all(|index| state.is_confirmed(index, world.rules))
+fn is_confirmed(world: &World<'_>, node: &Node, state: &State) -> bool {
+    (0..state.erasures.len()).all(|index| state.is_confirmed(index, &node.disk.members, world.rules))
 }
 
 pub fn is_quiet(world: &World<'_>) -> bool {

@@ -1,6 +1,6 @@
 //! The directory of a node, and what a crash leaves of it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::dice::Dice;
 use crate::record::{Batch, Keys, Kind, Record, Seen, Table, VISITORS, fold};
@@ -61,6 +61,8 @@ pub struct Disk {
     pub instance: u32,
     /// False until the first heartbeat has returned.
     pub has_joined: bool,
+    /// All names that have been members. A lost end of the stream can contain the heartbeats of one.
+    pub members: BTreeSet<usize>,
     pub log: Vec<Batch>,
     pub log_synced: usize,
     pub outbox: VecDeque<Own>,

@@ -214,6 +214,7 @@ impl Node {
             return !was_caught_up;
         };
         let batch = running.state.apply(&message, chain, around.rules);
+        self.disk.members.extend(running.state.members.keys());
         if let Some(batch) =
             batch.filter(|batch| !around.rules.breaks(Rule::SkipsEmptyBatches) || !batch.records.is_empty())
         {
@@ -277,7 +278,9 @@ impl Node {
         for (index, erasure) in running.state.erasures.iter().enumerate() {
             let answer =
                 crate::facts::Answer { key: erasure.key, position: erasure.position, chain: erasure.chain };
-            if !around.facts.answers.contains(&answer) && running.state.is_confirmed(index, around.rules) {
+            if !around.facts.answers.contains(&answer)
+                && running.state.is_confirmed(index, &self.disk.members, around.rules)
+            {
                 trace!("{}: DELETE {} has status 200", self.name, erasure.key);
                 around.facts.answers.push(answer);
                 around.facts.counts.answered += 1;

@@ -57,6 +57,8 @@ pub enum Rule {
     ErasedBeforeSync,
     /// A copied directory takes the end of its log as `erased`.
     CopyCountsAsErased,
+    /// Of the design: a member whose heartbeats the stream has lost need not confirm.
+    ForgetsLostMembers,
     /// Of the design: a node with lost files can be copied.
     CopiesWithLostFiles,
     // The lost end.
@@ -101,7 +103,8 @@ pub enum Rule {
 }
 
 /// All broken rules.
-pub const RULES: [Rule; 43] = [
+pub const RULES: [Rule; 44] = [
+    Rule::ForgetsLostMembers,
     Rule::OpensAtLostBatch,
     Rule::RepeatsTombstones,
     Rule::DeletesOutboxBeforeSync,

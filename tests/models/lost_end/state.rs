@@ -1,6 +1,6 @@
 //! F: the state of the stream, as each node computes it from the messages.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::record::{Batch, Heartbeat, Key, Kind, Message, Record, Run, Seen};
 use crate::rules::{Rule, Rules};
@@ -95,14 +95,16 @@ impl State {
         }
     }
 
-    /// True if all members have carried out an erasure.
-    pub fn is_confirmed(&self, index: usize, rules: &Rules) -> bool {
+    /// True if all members that a directory knows have carried out an erasure.
+    pub fn is_confirmed(&self, index: usize, known: &BTreeSet<usize>, rules: &Rules) -> bool {
         let position = self.erasures[index].position;
         let by_position = rules.breaks(Rule::ConfirmsByPosition);
         let is_past = |member: &Member| {
             if by_position { member.erased_position >= position } else { member.erased > index }
         };
-        self.members.values().all(is_past)
+        let knows_all = rules.breaks(Rule::ForgetsLostMembers)
+            || known.iter().all(|name| self.members.contains_key(name));
+        knows_all && self.members.values().all(is_past)
     }
 
     fn accepts(&mut self, run: &Run, rules: &Rules) -> bool {

@@ -14,8 +14,6 @@ use crate::rules::{Rule, Rules};
 use crate::stream::Stream;
 
 const NODES: usize = 3;
-/// The least number of messages that the stream keeps: the first heartbeats of all nodes.
-const KEPT: usize = NODES;
 /// Steps after which a node that follows has failed to catch up. A history has fewer than 500 messages.
 const FOLLOWED_MAX: usize = 5_000;
 /// Actions of one kind that a node does in a row.
@@ -37,6 +35,8 @@ pub struct Mix {
     /// How often each node acts. A node that acts seldom reads other prefixes of the stream than the others.
     nodes: [usize; NODES],
     /// In percent: how many messages in transit are lost, and how many arrive again later.
+    /// The least number of messages that the stream keeps. The first three are the first heartbeats of all nodes.
+    kept: usize,
     missing: usize,
     doubled: usize,
     /// The most messages that one fault of the stream loses.
@@ -50,6 +50,7 @@ impl Mix {
             erased: *dice.pick(&[4, 9, 20]),
             visitors: 1 + dice.below(VISITORS),
             nodes: [0; NODES].map(|_| *dice.pick(&[1, 3, 9])),
+            kept: *dice.pick(&[0, NODES]),
             missing: *dice.pick(&[0, 10, 30]),
             doubled: *dice.pick(&[0, 5, 30]),
             lost: *dice.pick(&[4, 12, 40]),
@@ -352,7 +353,7 @@ impl<'r> World<'r> {
     }
 
     fn lose_end(&mut self) {
-        let count = (self.stream.len() as usize).saturating_sub(KEPT);
+        let count = (self.stream.len() as usize).saturating_sub(self.mix.kept);
         let lost = self.dice.below(count.min(self.mix.lost)) + 1;
         if count == 0 {
             return;

@@ -180,6 +180,7 @@ impl Node {
         let end = log.last().map_or(0, |batch| batch.end_seq() - 1);
         let erased =
             if around.rules.breaks(Rule::CopyCountsAsErased) { end } else { self.disk.erased.min(end) };
-        Some(Disk { log_synced: log.len(), log, checkpoints, erased, ..Disk::empty(0) })
+        let members = self.disk.members.clone();
+        Some(Disk { members, log_synced: log.len(), log, checkpoints, erased, ..Disk::empty(0) })
     }
 }
