@@ -16,7 +16,8 @@ const fn history(rule: Rule, script: fn(&mut World<'_>)) -> History {
     History { rule, window_max: KEYS_MAX, script }
 }
 
-const HISTORIES: [History; 11] = [
+const HISTORIES: [History; 12] = [
+    history(Rule::RecoversUnderR, two_lost_ends_begin_with_one_batch),
     history(Rule::AcceptsUnknownErasures, a_run_arrives_after_a_second_loss),
     history(Rule::CopiesWithLostFiles, a_directory_with_a_lost_erasure_is_copied),
     history(Rule::RecoversInAnyOrder, a_lost_repetition_arrives_before_its_first_copy),
@@ -241,4 +242,26 @@ fn a_delete_is_repeated_after_the_window(world: &mut World<'_>) {
     (0..3).for_each(|_| _ = world.record(1, Kind::Event, 1));
     world.settle_all();
     world.record_again(2, tombstone);
+}
+
+/// Node 2 has read the events x and y. The stream loses y, and the disk of its node is destroyed. Node 1 has read x, and then z of the new
+/// history. The stream loses x and z. The lost ends of both nodes begin with x, and go on with y and with z.
+fn two_lost_ends_begin_with_one_batch(world: &mut World<'_>) {
+    let start = world.end();
+    world.record(1, Kind::Event, 0);
+    world.publish(1);
+    let end = world.end();
+    world.read(0);
+    world.record(0, Kind::Event, 1);
+    world.publish(0);
+    world.tidy(2);
+    world.lose_after(end);
+    world.destroy_disk(0);
+    world.record(1, Kind::Event, 2);
+    world.publish(1);
+    world.tidy(1);
+    world.lose_after(start);
+    world.publish(1);
+    world.publish(2);
+    world.tidy(2);
 }
