@@ -16,7 +16,8 @@ const fn history(rule: Rule, script: fn(&mut World<'_>)) -> History {
     History { rule, window_max: KEYS_MAX, script }
 }
 
-const HISTORIES: [History; 12] = [
+const HISTORIES: [History; 13] = [
+    history(Rule::SeenIsPosition, an_event_waits_while_heartbeats_are_lost),
     history(Rule::RecoversUnderR, two_lost_ends_begin_with_one_batch),
     history(Rule::AcceptsUnknownErasures, a_run_arrives_after_a_second_loss),
     history(Rule::CopiesWithLostFiles, a_directory_with_a_lost_erasure_is_copied),
@@ -35,6 +36,14 @@ const HISTORIES: [History; 12] = [
 pub fn notices(rule: Rule) -> Option<String> {
     let history = HISTORIES.iter().find(|history| history.rule == rule)?;
     run_script(rule, history.window_max, history.script).err()
+}
+
+#[test]
+fn each_fixed_history_notices_its_rule() {
+    for history in HISTORIES {
+        let result = run_script(history.rule, history.window_max, history.script);
+        assert!(result.is_err(), "{:?}", history.rule);
+    }
 }
 
 #[test]
@@ -134,6 +143,18 @@ fn a_run_arrives_after_an_erasure_at_a_lost_position(world: &mut World<'_>) {
     world.record(0, Kind::Tombstone, 0);
     world.publish(0);
     run.into_iter().for_each(|message| world.arrive(message));
+}
+
+/// As before, but the run is sent after the tombstone. The lost end has no batch, so there is no lost file.
+fn an_event_waits_while_heartbeats_are_lost(world: &mut World<'_>) {
+    let end = world.end();
+    (0..4).for_each(|_| world.heartbeat(0));
+    world.read(1);
+    world.record(1, Kind::Event, 0);
+    world.lose_after(end);
+    world.record(0, Kind::Tombstone, 0);
+    world.publish(0);
+    world.publish(1);
 }
 
 /// All nodes have erased a visitor. The stream loses the tombstone. The visitor comes back on a node that has it in `lost/` only.
