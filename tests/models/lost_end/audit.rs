@@ -243,7 +243,7 @@ fn check_records(world: &World<'_>, node: &Node) -> Result<(), String> {
         if of_key.contains(&Kind::Void) && !may_be_erased {
             return Err(format!("record {key} is void, and was recorded after the DELETE"));
         }
-        let remains = of_key.iter().any(|kind| *kind == Kind::Event);
+        let remains = of_key.contains(&Kind::Event);
         if remains && world.facts.must_be_erased(key, tombstones) {
             return Err(format!("record {key} of an erased visitor is in the log"));
         }

@@ -72,6 +72,8 @@ pub struct Disk {
     /// The first outbox seq of each session.
     pub bases: BTreeMap<u32, u32>,
     pub checkpoints: Vec<Checkpoint>,
+    /// Position, chain and seq of the checkpoints that the rules keep. No cut changes this list.
+    pub kept: Vec<(u32, u64, u32)>,
     pub erased: u32,
     pub lost: Vec<Lost>,
     /// Unfinished lost files: `R.new`.
@@ -83,12 +85,18 @@ impl Disk {
     /// Returns an empty directory of a new cluster.
     pub fn new(instance: u32) -> Self {
         let founding = Checkpoint { state: State::default(), table: [0; VISITORS] };
-        Self { instance, outbox_next: 1, checkpoints: vec![founding], ..Self::default() }
+        Self {
+            instance,
+            outbox_next: 1,
+            checkpoints: vec![founding],
+            kept: vec![(0, 0, 0)],
+            ..Self::default()
+        }
     }
 
     /// Returns a directory without a log, which another one is copied to.
     pub fn empty(instance: u32) -> Self {
-        Self { checkpoints: Vec::new(), ..Self::new(instance) }
+        Self { checkpoints: Vec::new(), kept: Vec::new(), ..Self::new(instance) }
     }
 
     pub fn end_seq(&self) -> u32 {

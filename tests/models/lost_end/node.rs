@@ -260,13 +260,24 @@ impl Node {
         };
         let Some(checkpoint) = self.disk.checkpoints.iter().rev().find(|checkpoint| fits(&checkpoint.state))
         else {
-            trace!("{}: stops, no checkpoint continues the stream", self.name);
-            around.facts.counts.stopped += 1;
-            running.phase = Phase::Stopped;
-            return;
+            return self.stop(around);
         };
         trace!("{}: goes back from {} to {}", self.name, running.state.position, checkpoint.state.position);
         running.state = self.disk.load_state(checkpoint, around.rules);
+    }
+
+    /// X5: stops. No checkpoint that the rules keep continues the stream.
+    fn stop(&mut self, around: &mut Around<'_>) {
+        trace!("{}: stops, no checkpoint continues the stream", self.name);
+        around.facts.counts.stopped += 1;
+        let continues =
+            self.disk.kept.iter().any(|(position, chain, _)| around.stream.continues(*position, *chain));
+        around
+            .facts
+            .check(!continues, || format!("node {} stops, and a checkpoint continues the stream", self.name));
+        if let Some(running) = &mut self.running {
+            running.phase = Phase::Stopped;
+        }
     }
 
     /// Notes the erasures that this node knows to be done on all members.

@@ -86,6 +86,8 @@ pub enum Rule {
     CutsBeforeRename,
     /// X2: the cut begins with the log, and not with the checkpoints.
     CutsBeforeCheckpoints,
+    /// X2: the cut deletes all checkpoints but the first.
+    DeletesAllCheckpoints,
     /// A start during a cut compares again and writes the lost file again.
     RewritesLostFile,
     /// Of the design: each start that finds a lost file cuts.
@@ -103,7 +105,8 @@ pub enum Rule {
 }
 
 /// All broken rules.
-pub const RULES: [Rule; 44] = [
+pub const RULES: [Rule; 45] = [
+    Rule::DeletesAllCheckpoints,
     Rule::ForgetsLostMembers,
     Rule::OpensAtLostBatch,
     Rule::RepeatsTombstones,

@@ -89,7 +89,7 @@ impl History {
             broken,
             window_max: if seed % 3 == 1 { 3 } else { KEYS_MAX },
             checkpoints_max: 2 + (seed % 5) as usize,
-            rewrites_checkpoints: seed % 2 == 0,
+            rewrites_checkpoints: seed.is_multiple_of(2),
         };
         let mix = Mix::new(&mut dice);
         let length = 60 + dice.below(240);

@@ -112,7 +112,8 @@ impl Node {
                 }
             }
             Step::DeleteCheckpoints => {
-                disk.checkpoints.retain(|checkpoint| checkpoint.state.batches <= cut.index);
+                let end = if around.rules.breaks(Rule::DeletesAllCheckpoints) { 0 } else { cut.index };
+                disk.checkpoints.retain(|checkpoint| checkpoint.state.batches <= end);
                 if disk.log.len() > cut.index { Step::CutLog } else { Step::Load }
             }
             Step::CutLog => {
@@ -135,10 +136,8 @@ impl Node {
     fn load(&mut self, around: &mut Around<'_>) {
         let Some(running) = &mut self.running else { return };
         let (Some(checkpoint), Some(table)) = (self.disk.newest_checkpoint(), self.disk.load_table()) else {
-            // X5. A start finds the same when it continues a cut.
-            running.phase = Phase::Stopped;
-            around.facts.counts.stopped += 1;
-            return;
+            // A start finds this when it continues a cut, and the stream has lost more.
+            return self.stop(around);
         };
         running.state = self.disk.load_state(checkpoint, around.rules);
         running.table = table;

@@ -49,6 +49,9 @@ impl Node {
         self.disk.checkpoints.push(Checkpoint { state: running.state.clone(), table: running.table });
         let extra = self.disk.checkpoints.len().saturating_sub(around.rules.checkpoints_max);
         self.disk.checkpoints.drain(..extra);
+        self.disk.kept.push((running.state.position, running.state.chain, running.state.seq));
+        let extra = self.disk.kept.len().saturating_sub(around.rules.checkpoints_max);
+        self.disk.kept.drain(..extra);
         true
     }
 
@@ -111,6 +114,7 @@ impl Node {
                 self.disk.checkpoints.push(Checkpoint { state: running.state.clone(), table: running.table });
             }
             self.disk.checkpoints.retain(|checkpoint| checkpoint.state.seq >= seq);
+            self.disk.kept.retain(|(_, _, kept)| *kept >= seq);
         }
     }
 
@@ -181,6 +185,10 @@ impl Node {
         let erased =
             if around.rules.breaks(Rule::CopyCountsAsErased) { end } else { self.disk.erased.min(end) };
         let members = self.disk.members.clone();
-        Some(Disk { members, log_synced: log.len(), log, checkpoints, erased, ..Disk::empty(0) })
+        let keep = |checkpoint: &Checkpoint| {
+            (checkpoint.state.position, checkpoint.state.chain, checkpoint.state.seq)
+        };
+        let kept = checkpoints.iter().map(keep).collect();
+        Some(Disk { members, kept, log_synced: log.len(), log, checkpoints, erased, ..Disk::empty(0) })
     }
 }
