@@ -73,8 +73,8 @@ fn a_run_arrives_after_a_second_loss(world: &mut World<'_>) {
     }
 }
 
-/// All nodes have erased a visitor. The stream loses the tombstone. An empty directory becomes a copy of one that has it in `lost/` only, and
-/// the visitor comes back there.
+/// All nodes have erased a visitor. The stream loses the tombstone. An empty directory becomes a copy of one that has it in
+/// `lost/` only, and the visitor comes back there.
 fn a_directory_with_a_lost_erasure_is_copied(world: &mut World<'_>) {
     let end = world.end();
     world.record(0, Kind::Tombstone, 0);

@@ -2,8 +2,8 @@
 
 use super::{Around, Node, Phase};
 use crate::disk::{Disk, Lost, LostView};
-use crate::record::{Key, Seen};
-use crate::rules::Rule;
+use crate::record::{Batch, Key, Seen};
+use crate::rules::{Rule, Rules};
 
 /// The next step of a cut. A crash can come before each step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,25 +71,11 @@ impl Node {
                 Step::WriteFile
             }
             Step::WriteFile => {
-                let view = disk
-                    .lost
-                    .last()
-                    .map_or(self.running.as_ref().map_or(0, |running| running.view), |lost| lost.view);
-                let file = lost_file(disk, cut.index, view);
-                disk.lost_new.retain(|lost| lost.name() != file.name());
-                disk.lost_new.push(file);
+                self.write_file(cut.index);
                 Step::Rename
             }
             Step::Rename => {
-                let file = disk.lost_new.pop().expect("it was written");
-                match around.rules.broken {
-                    Rule::OverwritesLostFile => disk.lost.clear(),
-                    Rule::RewritesLostFile => disk.lost.retain(|lost| lost.name() != file.name()),
-                    _ => (),
-                }
-                if disk.lost.iter().all(|lost| lost.name() != file.name()) {
-                    disk.lost.push(file);
-                }
+                rename(disk, around.rules);
                 if around.rules.breaks(Rule::CutsBeforeRename) {
                     Step::LowerErased
                 } else {
@@ -132,6 +118,15 @@ impl Node {
         }
     }
 
+    /// Writes `lost/R.new`.
+    fn write_file(&mut self, index: usize) {
+        let present = self.running.as_ref().map_or(0, |running| running.view);
+        let view = self.disk.lost.last().map_or(present, |lost| lost.view);
+        let file = lost_file(&self.disk, index, view);
+        self.disk.lost_new.retain(|lost| lost.name() != file.name());
+        self.disk.lost_new.push(file);
+    }
+
     /// Loads table and state from the newest checkpoint, and follows again.
     fn load(&mut self, around: &mut Around<'_>) {
         let Some(running) = &mut self.running else { return };
@@ -146,9 +141,22 @@ impl Node {
     }
 }
 
-/// Returns the last view of the history before a batch, and then the tombstones from this batch on.
+/// Renames `lost/R.new`, if there is no `lost/R` yet.
+fn rename(disk: &mut Disk, rules: &Rules) {
+    let file = disk.lost_new.pop().expect("it was written");
+    match rules.broken {
+        Rule::OverwritesLostFile => disk.lost.clear(),
+        Rule::RewritesLostFile => disk.lost.retain(|lost| lost.name() != file.name()),
+        _ => (),
+    }
+    if disk.lost.iter().all(|lost| lost.name() != file.name()) {
+        disk.lost.push(file);
+    }
+}
+
+/// Returns the view of the log before a batch.
 fn common_view(disk: &Disk, index: usize) -> Seen {
-    let is_tombstone = |batch: &&crate::record::Batch| batch.tombstone().is_some();
+    let is_tombstone = |batch: &&Batch| batch.tombstone().is_some();
     let view = disk.log[..index].iter().rev().find(is_tombstone).map_or(0, |batch| batch.chain);
     Seen { view, ..Seen::default() }
 }
@@ -171,7 +179,7 @@ fn lost_file(disk: &Disk, index: usize, view: u64) -> Lost {
     Lost {
         index,
         batches: disk.log[index..].to_vec(),
-        before: before.map(crate::record::Batch::id),
+        before: before.map(Batch::id),
         common,
         view,
         is_durable: false,
