@@ -211,7 +211,7 @@ impl Disk {
         while state.index(seen.view).is_none() {
             let lost = self.views.iter().find(|lost| lost.view == seen.view)?;
             seen.view = lost.common.view;
-            seen.also.extend(&lost.common.also);
+            seen.seen_lost.extend(&lost.common.seen_lost);
         }
         Some(seen)
     }

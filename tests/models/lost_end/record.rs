@@ -85,7 +85,7 @@ pub struct Seen {
     /// The chain after the message of the last tombstone. 0 if there was none.
     pub view: u64,
     /// Tombstones that the node has read in a lost end of the stream.
-    pub also: Vec<Key>,
+    pub seen_lost: Vec<Key>,
     /// Only for [`crate::rules::Rule::SeenIsPosition`]: the position that the node had read.
     pub position: u32,
 }

@@ -138,7 +138,7 @@ impl State {
         }
         let has_key = |key: &Key| self.erasures.iter().any(|erasure| erasure.key == *key);
         self.index(seen.view).is_some()
-            && (rules.breaks(Rule::AcceptsUnknownErasures) || seen.also.iter().all(has_key))
+            && (rules.breaks(Rule::AcceptsUnknownErasures) || seen.seen_lost.iter().all(has_key))
     }
 
     /// Returns the number of erasures up to a view.
@@ -212,7 +212,7 @@ impl State {
             } else {
                 index >= read
             };
-            is_after && erasure.visitor == record.visitor && !seen.also.contains(&erasure.key)
+            is_after && erasure.visitor == record.visitor && !seen.seen_lost.contains(&erasure.key)
         };
         let is_void = record.kind == Kind::Event && self.erasures.iter().enumerate().any(is_unseen);
         if is_void && !rules.breaks(Rule::IgnoresSeen) { void(record) } else { *record }

@@ -163,13 +163,15 @@ fn common_view(disk: &Disk, index: usize) -> Seen {
 
 fn write_views(disk: &mut Disk, index: usize) {
     let common = common_view(disk, index);
-    let mut also: Vec<Key> = Vec::new();
+    let mut seen_lost: Vec<Key> = Vec::new();
     for batch in &disk.log[index..] {
         let Some(tombstone) = batch.tombstone() else { continue };
-        also.push(tombstone.key);
+        seen_lost.push(tombstone.key);
         disk.views.retain(|lost| lost.view != batch.chain);
-        disk.views
-            .push(LostView { view: batch.chain, common: Seen { also: also.clone(), ..common.clone() } });
+        disk.views.push(LostView {
+            view: batch.chain,
+            common: Seen { seen_lost: seen_lost.clone(), ..common.clone() },
+        });
     }
 }
 

@@ -69,9 +69,9 @@ impl Node {
         let batch = &lost.batches[offset];
         let tombstones = lost.batches[..offset].iter().filter_map(|batch| batch.tombstone());
         let mut seen = lost.common.clone();
-        seen.also.extend(tombstones.map(|tombstone| tombstone.key));
+        seen.seen_lost.extend(tombstones.map(|tombstone| tombstone.key));
         if around.rules.breaks(Rule::SeenIsPosition) {
-            seen.also = seen.also.last().copied().into_iter().collect();
+            seen.seen_lost = seen.seen_lost.last().copied().into_iter().collect();
         }
         let seen = self.seen(&seen, state, around.rules)?;
         let recovery = Recovery {
@@ -134,7 +134,7 @@ impl Node {
         let (first, last) = (*own.first()?, *own.last()?);
         let seen = Seen {
             view: first.view,
-            also: self.last_tombstone(first, around.rules),
+            seen_lost: self.last_tombstone(first, around.rules),
             position: first.position,
         };
         let seen = self.seen(&seen, state, around.rules)?;
@@ -215,7 +215,7 @@ impl Node {
             let seen = self.disk.resolve(&seen, state, rules);
             seen.is_some_and(|seen| {
                 state.index(seen.view).is_some_and(|read| read > index)
-                    || seen.also.contains(&state.erasures[index].key)
+                    || seen.seen_lost.contains(&state.erasures[index].key)
             })
         };
         let is_done = |index: usize| {
