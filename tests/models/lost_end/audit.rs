@@ -111,7 +111,9 @@ fn check_answers(world: &mut World<'_>) {
         }
         let earlier = world.facts.earlier(key);
         let visitor = usize::from(world.facts.facts[usize::from(key)].record.visitor);
-        for (index, node) in world.nodes.iter().enumerate().filter(|(_, node)| node.disk.has_joined) {
+        for (index, node) in
+            world.nodes.iter().enumerate().filter(|(_, node)| node.disk.has_joined && !node.disk.is_restored)
+        {
             let found = node.disk.event_keys() & earlier;
             let is_clean = found == 0 && !has_visitor(node, chain, visitor);
             world

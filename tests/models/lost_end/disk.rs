@@ -61,6 +61,8 @@ pub struct Disk {
     pub instance: u32,
     /// False until the first heartbeat has returned.
     pub has_joined: bool,
+    /// True for a restored backup that has not confirmed all erasures since.
+    pub is_restored: bool,
     /// All names that have been members. A lost end of the stream can contain the heartbeats of one.
     pub members: BTreeSet<usize>,
     pub log: Vec<Batch>,
@@ -69,6 +71,8 @@ pub struct Disk {
     /// The seq of the last synced outbox record, and of the next one.
     pub outbox_synced: u32,
     pub outbox_next: u32,
+    /// The session of the last start.
+    pub session: u32,
     /// The first outbox seq of each session.
     pub bases: BTreeMap<u32, u32>,
     pub checkpoints: Vec<Checkpoint>,

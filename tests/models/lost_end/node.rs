@@ -77,8 +77,10 @@ impl Node {
         };
         let newest = self.disk.newest_checkpoint().expect("the table was loaded");
         let state = self.disk.load_state(newest, rules);
-        let session = around.facts.session();
-        self.disk.bases.insert(session, self.disk.outbox_next);
+        let is_kept = rules.breaks(Rule::KeepsSession) && self.disk.session > 0;
+        let session = if is_kept { self.disk.session } else { around.facts.session() };
+        self.disk.session = session;
+        self.disk.bases.entry(session).or_insert(self.disk.outbox_next);
         self.running = Some(Running {
             state,
             table,

@@ -18,6 +18,8 @@ pub enum Rule {
     /// Run borders depend on the next seq, and not on the outbox only.
     MovesRunBorders,
     // The state.
+    /// O2: a start keeps the session of the start before it.
+    KeepsSession,
     /// O7: runs of unknown sessions are accepted.
     AcceptsUnknownSessions,
     /// Of the design: sessions that the outbox does not need any more leave the state at once.
@@ -105,7 +107,8 @@ pub enum Rule {
 }
 
 /// All broken rules.
-pub const RULES: [Rule; 45] = [
+pub const RULES: [Rule; 46] = [
+    Rule::KeepsSession,
     Rule::DeletesAllCheckpoints,
     Rule::ForgetsLostMembers,
     Rule::OpensAtLostBatch,

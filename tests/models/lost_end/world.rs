@@ -22,8 +22,8 @@ const WORK_MAX: usize = 30;
 const ROUNDS_MAX: usize = 200;
 
 /// The number of actions, and their usual weights.
-const ACTIONS: usize = 16;
-const WEIGHTS: [usize; ACTIONS] = [130, 100, 160, 140, 230, 50, 30, 40, 30, 25, 15, 28, 12, 2, 8, 6];
+const ACTIONS: usize = 18;
+const WEIGHTS: [usize; ACTIONS] = [130, 100, 160, 140, 230, 50, 30, 40, 30, 25, 15, 28, 12, 2, 8, 6, 2, 1];
 
 /// The frequencies of a history.
 #[derive(Debug, Clone)]
@@ -155,6 +155,8 @@ pub struct World<'r> {
     pub stream: Stream,
     pub nodes: Vec<Node>,
     pub facts: Facts,
+    /// A copy of an earlier content of each directory.
+    backups: [Option<Disk>; NODES],
     pub audited: audit::Audited,
     dice: Dice,
 }
@@ -170,6 +172,7 @@ impl<'r> World<'r> {
             stream: Stream::default(),
             nodes,
             facts,
+            backups: Default::default(),
             audited: audit::Audited::new(NODES),
             dice: Dice(0),
         }
@@ -233,6 +236,8 @@ impl<'r> World<'r> {
             11 => self.crash_or_start(node),
             12 => self.lose_end(),
             13 => self.destroy(node),
+            16 => self.back_up(node),
+            17 => self.restore(node),
             14 => self.settle(),
             _ => self.work(node),
         }
@@ -384,6 +389,26 @@ impl<'r> World<'r> {
         trace!("{node}: its disk is destroyed");
         self.nodes[node].running = None;
         self.nodes[node].disk = Disk::empty(self.facts.instance());
+        self.audited.forget(node);
+        audit::note_destroyed(self);
+    }
+
+    /// Copies a directory, as a crash at this moment would leave it.
+    fn back_up(&mut self, node: usize) {
+        let mut disk = self.nodes[node].disk.clone();
+        if disk.has_joined {
+            disk.crash(&mut self.dice);
+            self.backups[node] = Some(disk);
+        }
+    }
+
+    /// A directory gets an earlier content. It is a new instance.
+    fn restore(&mut self, node: usize) {
+        let Some(backup) = self.backups[node].clone() else { return };
+        trace!("{node}: restored from a backup, which ends with {:?}", backup.log.last());
+        self.nodes[node].running = None;
+        self.nodes[node].disk =
+            Disk { instance: self.facts.instance(), has_joined: false, is_restored: true, ..backup };
         self.audited.forget(node);
         audit::note_destroyed(self);
     }

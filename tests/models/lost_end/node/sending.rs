@@ -183,9 +183,11 @@ impl Node {
         }
         let confirmed = self.confirmed(around.rules);
         let erasures = &running.state.erasures;
-        if !self.disk.has_joined && confirmed < erasures.len() {
+        let is_erased = erasures.last().is_none_or(|last| last.seq <= self.disk.erased);
+        if !self.disk.has_joined && !is_erased {
             return false;
         }
+        self.disk.is_restored &= confirmed < erasures.len();
         let last = erasures[..confirmed].last();
         let is_listed = |session: u32| {
             session == running.session || self.disk.outbox.iter().any(|own| own.session == session)
