@@ -226,7 +226,7 @@ impl LogDirectory {
         self.sync()
     }
 
-    fn sync(&self) -> io::Result<()> {
+    pub(super) fn sync(&self) -> io::Result<()> {
         self.disk.sync_directory(&self.root)
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::queue::{Completion, CompletionQueue, QueuedRequest, WriteOutcome};
+use crate::acknowledgement::RecordResult;
 
 /// The requests of a durable batch that are not acknowledged yet. See [`super::LogConsumer::hold`].
 pub struct DurableBatch {
@@ -22,8 +23,25 @@ pub struct DurableBatch {
 impl DurableBatch {
     /// Acknowledges the requests. `is_visible` says whether the profiles have all records up to the last seq.
     pub(crate) fn complete(self, is_visible: bool) {
+        self.complete_with(is_visible, |result| result);
+    }
+
+    /// Acknowledges the requests, whose events the next resolve sees. `log_seq_of` returns the seq of an own record in the log of
+    /// the cluster. A record without one has no effect, because another node has recorded it.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn complete_visible(self, log_seq_of: impl Fn(u64) -> Option<u64>) {
+        self.complete_with(true, |result| match result {
+            RecordResult::Accepted(seq) => {
+                log_seq_of(seq).map_or(RecordResult::Duplicate, RecordResult::Accepted)
+            }
+            RecordResult::Duplicate => RecordResult::Duplicate,
+        });
+    }
+
+    fn complete_with(self, is_visible: bool, change: impl Fn(RecordResult) -> RecordResult) {
         let mut queues_to_wake: Vec<Arc<CompletionQueue>> = Vec::new();
-        for QueuedRequest { request, completion_queue } in self.requests {
+        for QueuedRequest { mut request, completion_queue } in self.requests {
+            request.change_results(&change);
             let completion = Completion { outcome: self.outcome, visible: Some(is_visible), request };
             if completion_queue.push(completion, self.number) {
                 queues_to_wake.push(completion_queue);

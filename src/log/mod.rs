@@ -40,6 +40,7 @@ mod metrics;
 mod offset_to_seq;
 pub(crate) mod position;
 pub mod queue;
+mod readable;
 mod reader;
 mod records;
 mod recover;
@@ -48,6 +49,8 @@ mod scan;
 mod sealed;
 mod segment_writer;
 mod segments;
+#[cfg(feature = "cluster")]
+mod stream_log;
 mod tombstones;
 mod upkeep;
 mod verify;
@@ -86,6 +89,7 @@ pub use metrics::LogMetrics;
 pub(crate) use offset_to_seq::SeqLocator;
 pub(crate) use queue::Wake;
 pub use queue::{Completion, LogClient, Queue, Request, SendError, WriteOutcome};
+pub use readable::{LogEnd, ReadableLog, SharedEnd, StreamMark};
 pub(crate) use reader::batches_end;
 pub use reader::{LogItem, LogReader, read_footer};
 pub use recover::RecoveryReport;
@@ -93,6 +97,8 @@ pub use request_batch::RequestBatch;
 pub(crate) use sealed::{RecordSource, SealedSegment, save_clock, write_sealed};
 pub use segment_writer::SegmentWriter;
 pub(crate) use segments::{SegmentPosition, SegmentRecords, SegmentSpan, segment_spans};
+#[cfg(feature = "cluster")]
+pub use stream_log::{NeededRecords, StreamLog};
 pub use tombstones::InterruptedErasure;
 pub(crate) use tombstones::may_have_erased;
 pub use upkeep::Upkeep;
@@ -103,7 +109,9 @@ pub use writer_thread::WriterThread;
 
 use crate::acknowledgement::Ack;
 use crate::clock::Clock;
-use crate::limits::{DEDUP_IDS_MAX, QUEUE_BYTES_MAX, QUEUE_REQUESTS_MAX, SEGMENT_BYTES_DEFAULT, SEQ_MAX};
+use crate::limits::{
+    DEDUP_IDS_MAX, QUEUE_BYTES_MAX, QUEUE_REQUESTS_MAX, SEGMENT_BYTES_DEFAULT, SEQ_MAX, SYNC_AFTER_MS,
+};
 use crate::record::TombstoneKey;
 use crate::storage::disk::Disk;
 use recover::{RecoverError, RecoveredState};
@@ -139,6 +147,8 @@ pub struct Options {
     /// The greatest seq that any checkpoint proves to be durable, also one that cannot be used. Recovery gives
     /// no seq up to it again.
     pub durable_seq: u64,
+    /// Time between a batch and its sync, if batches are not synced one by one.
+    pub sync_after: Duration,
     /// True if the consumer decides when a durable batch is acknowledged: [`LogConsumer::hold`].
     pub holds_acknowledgements: bool,
 }
@@ -169,6 +179,7 @@ impl Default for Options {
             tombstone_key: None,
             checkpointed_seq: 0,
             durable_seq: 0,
+            sync_after: Duration::from_millis(SYNC_AFTER_MS),
             holds_acknowledgements: false,
         }
     }

@@ -158,6 +158,11 @@ impl Request {
         record::encoded_records(&self.records)
     }
 
+    /// Changes the result of each record.
+    pub(super) fn change_results(&mut self, change: impl Fn(RecordResult) -> RecordResult) {
+        self.results.iter_mut().for_each(|result| *result = change(*result));
+    }
+
     /// Calls `decide` for each encoded record and stores the results.
     pub(super) fn set_results(&mut self, decide: impl FnMut(&[u8]) -> RecordResult) {
         self.results.extend(record::encoded_records(&self.records).map(decide));
@@ -410,6 +415,12 @@ impl QueueReceiver {
         if taken >= YIELD_REQUESTS_MIN && self.queued_requests() < taken {
             thread::yield_now();
         }
+    }
+
+    /// Lets notifications wake the present thread. [`wait`](Self::wait) does so too.
+    #[cfg(feature = "cluster")]
+    pub(super) fn adopt_thread(&self) {
+        self.shared.writer.get_or_init(thread::current);
     }
 
     /// Takes the next request, if there is one.

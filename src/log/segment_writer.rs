@@ -28,7 +28,7 @@ use super::metrics::LogMetrics;
 use super::{LogId, Options};
 use crate::acknowledgement::Ack;
 use crate::clock::Clock;
-use crate::limits::{RETRY_MS_MAX, RETRY_MS_MIN, SEGMENT_RECORDS_MAX, SYNC_AFTER_MS, UNSYNCED_BYTES_MAX};
+use crate::limits::{RETRY_MS_MAX, RETRY_MS_MIN, SEGMENT_RECORDS_MAX, UNSYNCED_BYTES_MAX};
 
 /// The writer of the segments of one log.
 pub struct SegmentWriter {
@@ -36,6 +36,7 @@ pub struct SegmentWriter {
     clock: Arc<dyn Clock>,
     metrics: Arc<LogMetrics>,
     ack: Ack,
+    sync_after: Duration,
     segment_bytes: u64,
     /// The size up to which a segment reserves zeros.
     reserve_until: u64,
@@ -54,6 +55,8 @@ pub struct SegmentWriter {
     batch_start: usize,
     retry_at: Duration,
     retry_pause: Duration,
+    /// True while segments after the durable seq wait for their deletion, because the log was cut.
+    is_cut: bool,
 }
 
 impl SegmentWriter {
@@ -71,6 +74,7 @@ impl SegmentWriter {
             clock,
             metrics,
             ack: options.ack,
+            sync_after: options.sync_after,
             segment_bytes: options.segment_bytes,
             reserve_until: options.reserve_until(),
             log_id: options.log_id.unwrap_or_else(LogId::random),
@@ -84,6 +88,7 @@ impl SegmentWriter {
             batch_start: 0,
             retry_at: now,
             retry_pause: Duration::from_millis(RETRY_MS_MIN),
+            is_cut: false,
         }
     }
 
@@ -271,7 +276,8 @@ impl SegmentWriter {
     fn begin_reserving(&mut self, reserve_until_offset: u64, log_ms: i64) -> io::Result<Option<Duration>> {
         let began = self.clock.monotonic();
         let header = Header { first_seq: self.durable_seq + 1, created_ms: log_ms, log_id: self.log_id };
-        let created = self.directory.check_identity().and_then(|()| {
+        let checked = self.directory.check_identity().and_then(|()| self.finish_cut());
+        let created = checked.and_then(|()| {
             ActiveSegment::create(&self.directory, header, &self.unsynced, reserve_until_offset)
         });
         let active = created.inspect_err(|_| self.plan_retry())?;
@@ -309,7 +315,7 @@ impl SegmentWriter {
     }
 
     fn sync_due(&self) -> Duration {
-        self.unsynced_since + Duration::from_millis(SYNC_AFTER_MS)
+        self.unsynced_since + self.sync_after
     }
 
     /// Returns the time at which the next sync, or the next attempt to begin a segment, is due.
@@ -362,6 +368,38 @@ impl SegmentWriter {
         let Some(active) = &mut self.active else { return Err(unavailable()) };
         let appended = active.append(&mark);
         self.close_after_error(appended, log_ms)
+    }
+
+    /// Removes the records after `seq`, all of which other records replace. The segments that begin later are deleted, the
+    /// newest first, and a new segment voids the rest of the one that contains `seq`.
+    ///
+    /// # Errors
+    /// The disk fails. There is no active segment then, and the caller begins one, which finishes the removal.
+    #[cfg(feature = "cluster")]
+    pub(super) fn cut_after(&mut self, seq: u64, log_ms: i64) -> io::Result<()> {
+        self.close(log_ms);
+        self.unsynced.clear();
+        self.next_seq = seq + 1;
+        self.durable_seq = seq;
+        self.is_cut = true;
+        self.begin_next(log_ms).map(drop)
+    }
+
+    /// Deletes the segments after the durable seq, if the log was cut there, and the column file of the one before, which can
+    /// have records that the next segment voids.
+    fn finish_cut(&mut self) -> io::Result<()> {
+        while let Some(last) = self.closed.back().filter(|_| self.is_cut) {
+            if last.first_seq <= self.durable_seq {
+                self.directory.delete_column_file(last.first_seq)?;
+                break;
+            }
+            self.directory.delete_segment(last.first_seq)?;
+            // A crash must not leave a hole.
+            self.directory.sync()?;
+            self.closed.pop_back();
+        }
+        self.is_cut = false;
+        Ok(())
     }
 
     /// Returns how many closed segments could be deleted. While the disk is unavailable, the last one may hold batches

@@ -202,6 +202,42 @@ impl LogWriter {
         self.segments.clear_synced();
     }
 
+    /// Persists encoded records that no client has sent, as one batch. Returns whether they are persisted.
+    #[cfg(feature = "cluster")]
+    pub(super) fn append_batch(&mut self, encoded_records: &[u8], record_count: u32) -> bool {
+        self.upkeep.advance_log_clock();
+        let added = self.segments.add_batch(|batch, _| {
+            batch.extend_from_slice(encoded_records);
+            Ok(record_count)
+        });
+        let is_persisted = added.is_ok() && self.persist();
+        if is_persisted {
+            self.deliver_batch();
+            self.segments.clear_synced();
+        }
+        self.publish_metrics();
+        is_persisted
+    }
+
+    /// Removes the records after a seq. Returns whether they are gone durably.
+    #[cfg(feature = "cluster")]
+    pub(super) fn cut_after(&mut self, seq: u64) -> bool {
+        if !self.segments.is_durable() {
+            self.sync();
+        }
+        // The next segment says that all records before it are durable.
+        if !self.segments.is_available() || !self.segments.is_durable() {
+            return false;
+        }
+        // No column file of the removed records gets its name after this.
+        self.metrics.generation.advance();
+        let cut = self.segments.cut_after(seq, self.upkeep.log_ms());
+        self.metrics.generation.advance();
+        self.upkeep.note_result(&cut);
+        self.publish_metrics();
+        cut.is_ok()
+    }
+
     /// Persists the last batch: in the active segment, or in a new one if that fails. Removes the batch if both fail.
     /// Returns whether it was persisted.
     pub(super) fn persist(&mut self) -> bool {
