@@ -186,7 +186,6 @@ mod node_gate;
 mod percent;
 mod problem;
 mod providers;
-mod scope;
 #[cfg(feature = "server")]
 mod threads;
 mod varint;

@@ -158,9 +158,7 @@ pub mod resolve {
 pub mod server {
     pub use crate::server::{Machine, MemoryPlan, start};
 }
-pub mod scope {
-    pub use crate::scope::Scope;
-}
+
 pub mod site {
     pub use crate::site::*;
 }

@@ -17,7 +17,6 @@ use crate::events::time;
 use crate::insights::engine::{Output, TaskResult};
 use crate::insights::{Cell, write_csv};
 use crate::resolve::audience_results::audience_results;
-use crate::scope::Scope;
 use crate::site::snapshot::open::Snapshot;
 use crate::url::PageUrl;
 use crate::visitors::lookup::ProfileReader;
@@ -70,7 +69,6 @@ pub(super) struct AudienceCount {
     profiles: ProfileReader,
     cache: SizeCache,
     representation: Representation,
-    scope: Scope,
     next_shard: usize,
     sizes: Sizes,
     url: PageUrl,
@@ -83,7 +81,6 @@ impl AudienceCount {
         profiles: ProfileReader,
         cache: SizeCache,
         representation: Representation,
-        scope: Scope,
     ) -> Self {
         let counts = vec![(0, 0); snapshot.site().audiences.len()];
         let sizes = Sizes {
@@ -94,7 +91,7 @@ impl AudienceCount {
             counts,
         };
         let url = PageUrl::new();
-        Self { snapshot, profiles, cache, representation, scope, next_shard: 0, sizes, url }
+        Self { snapshot, profiles, cache, representation, next_shard: 0, sizes, url }
     }
 
     /// Counts the profiles of the next shards. Returns the text after the last ones, or if the sizes are known.
@@ -136,7 +133,7 @@ impl AudienceCount {
                     json!({ "name": audience.key.as_str(), "condition": condition, "atLeast": at_least, "atMost": at_most })
                 });
                 let at = Some(time::to_text(sizes.at_ms));
-                to_json(at, Some(sizes.profiles), audiences.collect(), self.scope)
+                to_json(at, Some(sizes.profiles), audiences.collect())
             }
         }
     }
@@ -167,16 +164,16 @@ impl Sizes {
 }
 
 /// Returns the answer of a site without a snapshot, which has no audiences.
-pub(super) fn write_unpublished(representation: Representation, scope: Scope) -> String {
+pub(super) fn write_unpublished(representation: Representation) -> String {
     match representation {
         Representation::Csv => write_csv(&HEADER, &[]),
-        Representation::Json => to_json(None, None, json!([]), scope),
+        Representation::Json => to_json(None, None, json!([])),
     }
 }
 
-fn to_json(at: Option<String>, profile_count: Option<u64>, audiences: Json, scope: Scope) -> String {
+fn to_json(at: Option<String>, profile_count: Option<u64>, audiences: Json) -> String {
     let members = [("at", json!(at)), ("profiles", json!(profile_count))];
-    let members = members.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(scope.members());
+    let members = members.into_iter().map(|(name, value)| (name.to_owned(), value));
     let members = members.chain([("audiences".to_owned(), audiences)]);
     Json::Object(members.collect()).to_string()
 }

@@ -9,7 +9,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use super::query::{RequestError, single_param};
 use crate::clock;
@@ -18,7 +18,6 @@ use crate::insights::QuestionError;
 use crate::insights::engine::{JobError, JobOutput};
 use crate::problem;
 use crate::resolve::change_count::ChangeCount;
-use crate::scope::Scope;
 use crate::site::catalog::accepted::AcceptedTrackingIds;
 use crate::site::catalog::catalog::Catalog;
 use crate::site::catalog::files::{FileList, FileStatus};
@@ -205,7 +204,6 @@ impl ChangesReceiver {
         request: &ChangesRequest,
         catalog: &Catalog,
         profiles: ProfileReader,
-        scope: Scope,
     ) -> ComparisonJob {
         let before = catalog.by_site_id(&request.site).map(|published| published.snapshot());
         let tracking_ids = catalog.sites().iter().filter(|other| *other.site().site != *request.site);
@@ -218,7 +216,6 @@ impl ChangesReceiver {
             rules: self.rules.clone(),
             now_ms: request.now_ms,
             profiles,
-            scope,
         }
     }
 }
@@ -252,7 +249,6 @@ pub(super) struct ComparisonJob {
     rules: SnapshotRules,
     now_ms: i64,
     profiles: ProfileReader,
-    scope: Scope,
 }
 
 impl ComparisonJob {
@@ -261,7 +257,7 @@ impl ComparisonJob {
     /// # Errors
     /// The server would not serve the snapshot, or the count takes too long.
     pub(super) fn run(self) -> Result<JobOutput, JobError> {
-        let Self { site, content, before, other_tracking_ids, rules, now_ms, mut profiles, scope } = self;
+        let Self { site, content, before, other_tracking_ids, rules, now_ms, mut profiles } = self;
         let deadline = clock::instant() + Duration::from_secs(JOB_SECONDS_MAX);
         let after = content.open(&rules)?;
         check_site(&after, &site, &other_tracking_ids)?;
@@ -287,9 +283,6 @@ impl ComparisonJob {
         document["site"] = json!(after.site().site.get());
         document["version"] = json!(version(&after));
         document["against"] = json!({ "version": before.map(version) });
-        if let Json::Object(members) = &mut document {
-            members.extend(scope.members());
-        }
         Ok(JobOutput {
             content_type: "application/json",
             text: document.to_string(),

@@ -20,7 +20,6 @@ use super::slow_requests::SlowRequests;
 use super::visitor_header;
 use super::visitor_list;
 use super::visitors::write_job_output;
-use crate::acknowledgement::Ack;
 use crate::api::{Handler, Outcome, Poll};
 use crate::audit::{AuditAction, AuditLog};
 use crate::clock;
@@ -32,9 +31,8 @@ use crate::insights::{
     Answer, AskedQuery, JourneySubject, KnownSite, Query, QuestionError, SiteFacts, Subject, Topic,
 };
 use crate::limits::SITE_ID_BYTES_MAX;
-use crate::log::Queue;
+use crate::log::ReadableLog;
 use crate::problem::{self, Problem};
-use crate::scope::Scope;
 use crate::site::catalog::catalog::Catalog;
 use crate::site::catalog::files::CurrentFiles;
 use crate::visitors::live::ProfileReaders;
@@ -50,8 +48,7 @@ const LIST_ROWS_MAX: usize = 100;
 pub(crate) struct InsightsHandler {
     /// False if Insights is switched off. Then no question is asked.
     is_on: bool,
-    log: Queue,
-    ack: Ack,
+    log: ReadableLog,
     source: OwnershipSource,
     profiles: ProfileReaders,
     sizes: SizeCache,
@@ -75,26 +72,17 @@ enum FirstStep {
     Received(String),
 }
 
-/// The client of a request, and the scope of its answer.
-#[derive(Clone, Copy)]
-struct Asker<'c> {
-    scope: Scope,
-    client: &'c Client,
-}
-
 impl InsightsHandler {
     pub(crate) fn new(
         is_on: bool,
-        queue: Queue,
-        ack: Ack,
+        log: ReadableLog,
         source: OwnershipSource,
         profiles: ProfileReaders,
         rules: SnapshotRules,
     ) -> Self {
         Self {
             is_on,
-            log: queue,
-            ack,
+            log,
             source,
             profiles,
             sizes: SizeCache::default(),
@@ -134,13 +122,11 @@ impl InsightsHandler {
         requests: &mut SlowRequests,
         handler: &mut Handler,
         request: &Request<'_>,
-        scope: Scope,
         client: &Client,
         out: &mut Vec<u8>,
     ) -> Poll {
         let mut decoded = Vec::new();
-        let asker = Asker { scope, client };
-        let outcome = match self.ask(requests, request, asker, &mut decoded, handler.catalog()) {
+        let outcome = match self.ask(requests, request, client, &mut decoded, handler.catalog()) {
             Ok(FirstStep::Waiting(slot)) => return Poll::Pending(slot),
             Ok(FirstStep::Unchanged(etag)) => {
                 handler.write_validated(request, &etag, "", out, || "");
@@ -164,19 +150,18 @@ impl InsightsHandler {
         &mut self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
-        asker: Asker<'_>,
+        client: &Client,
         param_buffer: &'a mut Vec<u8>,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
-        let Asker { scope, client } = asker;
         if request.path == records::PATH {
-            return self.ask_for_records(requests, request, asker, param_buffer, catalog);
+            return self.ask_for_records(requests, request, client, param_buffer, catalog);
         }
         if request.path == audiences::PATH {
-            return self.ask_for_audiences(requests, request, scope, catalog);
+            return self.ask_for_audiences(requests, request, catalog);
         }
         if request.path == changes::PATH {
-            return self.ask_for_changes(requests, request, scope, catalog);
+            return self.ask_for_changes(requests, request, catalog);
         }
         if request.path == publications::PATH {
             return self.ask_for_publications(requests, request, catalog);
@@ -211,7 +196,7 @@ impl InsightsHandler {
             None => questions_of(topic, &pairs, representation, parse)?,
         };
         let questions: Vec<_> =
-            questions.into_iter().map(|question| self.key(question, &site, scope, now_ms)).collect();
+            questions.into_iter().map(|question| self.key(question, &site, now_ms)).collect();
         let keys: String = questions.iter().map(|(key, _)| &**key).collect();
         let etag_input = format!("{} {representation:?} {keys}", self.salt);
         let seq = self.last_seq();
@@ -223,39 +208,35 @@ impl InsightsHandler {
     }
 
     /// Returns a question after a text with everything that changes its answer, beside the seq.
-    fn key(&self, query: AskedQuery, site: &SiteFacts, scope: Scope, now_ms: i64) -> (String, SiteQuestion) {
+    fn key(&self, query: AskedQuery, site: &SiteFacts, now_ms: i64) -> (String, SiteQuestion) {
         let comparison = site.zone.comparison(query.query.range(), now_ms);
-        let metrics = self.log.metrics();
+        let mark = self.log.end().mark;
+        let metrics = self.log.queue().metrics();
         let deleted = metrics.deleted_segments();
         let generation = metrics.generation().now();
-        let key = format!("{site:?} {scope:?} {deleted} {generation} {} {comparison:?} ", query.key());
-        (key, SiteQuestion { query, site: site.clone(), now_ms, scope })
+        let key = format!("{site:?} {mark:?} {deleted} {generation} {} {comparison:?} ", query.key());
+        (key, SiteQuestion { query, site: site.clone(), now_ms })
     }
 
     /// Returns the seq of the last acknowledged event.
     pub(super) fn last_seq(&self) -> u64 {
-        let metrics = self.log.metrics();
-        match self.ack {
-            Ack::Disk => metrics.durable_seq(),
-            Ack::Written => metrics.last_seq(),
-        }
+        self.log.end().seq
     }
 
     fn ask_for_records<'a>(
         &self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
-        asker: Asker<'_>,
+        client: &Client,
         param_buffer: &'a mut Vec<u8>,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
-        let Asker { scope, client } = asker;
         let mut request = RecordsRequest::parse(request, param_buffer)?;
         request.hidden_traits = hidden_traits(&client.caller, &request.site, catalog);
         self.check_site(&request.site, catalog)?;
         VisitorAudit::new(&self.audit, client, AuditAction::View, request.visitor_id())
             .record_look("records")?;
-        let reader = request.reader(self.source.clone(), self.log.clone(), self.ack, scope);
+        let reader = request.reader(self.source.clone(), self.log.clone());
         Ok(FirstStep::Waiting(requests.run_steps(move || Some(reader.read()))?))
     }
 
@@ -263,7 +244,6 @@ impl InsightsHandler {
         &self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
-        scope: Scope,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
         check_is_read(request)?;
@@ -272,11 +252,11 @@ impl InsightsHandler {
         let representation = Representation::of(request);
         let Some(published) = catalog.by_site_id(site) else {
             self.check_site(site, catalog)?;
-            return Ok(FirstStep::Text(audiences::write_unpublished(representation, scope)));
+            return Ok(FirstStep::Text(audiences::write_unpublished(representation)));
         };
         let profiles = self.profiles.reader();
         let mut count =
-            AudienceCount::new(published.snapshot(), profiles, self.sizes.clone(), representation, scope);
+            AudienceCount::new(published.snapshot(), profiles, self.sizes.clone(), representation);
         Ok(FirstStep::Waiting(requests.run_steps(move || count.step())?))
     }
 
@@ -300,7 +280,6 @@ impl InsightsHandler {
         &mut self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
-        scope: Scope,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
         if request.method != Method::Post {
@@ -320,7 +299,7 @@ impl InsightsHandler {
                 }
             }
         };
-        let job = self.changes.job(content, &changes, catalog, self.profiles.reader(), scope);
+        let job = self.changes.job(content, &changes, catalog, self.profiles.reader());
         Ok(FirstStep::Waiting(requests.start_job(move || job.run())?))
     }
 

@@ -29,7 +29,6 @@ mod publications;
 mod query;
 mod records;
 mod representation;
-mod scope_header;
 mod security_headers;
 mod sites;
 pub(crate) mod slow_requests;
@@ -64,10 +63,9 @@ use crate::access::Caller;
 use crate::api::{Endpoint, Handler, Outcome, Poll, Service};
 use crate::clock;
 use crate::http::refused_head::RefusedHead;
-use crate::http::request::{BufferedRequest, Method, Request, RequestMeta, Surface};
+use crate::http::request::{BufferedRequest, Request, RequestMeta, Surface};
 use crate::insights::engine::Output;
 use crate::problem::{self, Problem};
-use crate::scope::Scope;
 use crate::site::catalog::files::CurrentFiles;
 use crate::worker::Lifecycle;
 
@@ -255,7 +253,6 @@ impl AdminService {
         sight: Sight,
         out: &mut Vec<u8>,
     ) -> Poll {
-        let scope = self.scope_of(request);
         if let Some(DataHandlers { visitors, insights, requests }) = &mut self.data {
             if request.path == areas::LINKS_PATH {
                 let log = visitors.audit();
@@ -276,16 +273,11 @@ impl AdminService {
                     Err(error) => Poll::Ready(reject_request(&mut self.handler, request, error, out)),
                 };
             }
-            let begin = out.len();
             if VisitorHandler::matches_path(request.path) {
-                let poll = visitors.handle(requests, &mut self.handler, request, scope, client, out);
-                scope_header::insert(out, begin, scope);
-                return poll;
+                return visitors.handle(requests, &mut self.handler, request, client, out);
             }
             if InsightsHandler::matches_path(request.path) {
-                let poll = insights.handle(requests, &mut self.handler, request, scope, client, out);
-                scope_header::insert(out, begin, scope);
-                return poll;
+                return insights.handle(requests, &mut self.handler, request, client, out);
             }
         }
         if request.path == sites::PATH {
@@ -309,17 +301,6 @@ impl AdminService {
                 let problem = areas::unknown_endpoint(request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))
             }
-        }
-    }
-
-    /// Returns the scope of the answer to a request for recorded data. An erasure is one of all nodes, and its answer names
-    /// those that have not confirmed it. The answers about publications and invented visitors have no numbers of events.
-    fn scope_of(&self, request: &Request<'_>) -> Scope {
-        let log = self.metrics.scope();
-        match (request.path, request.method) {
-            (visitors::PATH, Method::Delete) | (publications::PATH | invented::PATH, _) => Scope::All,
-            (visitors::PATH | audiences::PATH | changes::PATH, _) => log.of_profiles(),
-            _ => log,
         }
     }
 
@@ -367,7 +348,6 @@ impl Service for AdminService {
         } else {
             insights::write_results(&mut self.handler, &request, &etag_input, results, out)
         };
-        scope_header::insert(out, begin, self.scope_of(&request));
         security_headers::insert(out, begin);
         outcome
     }

@@ -1,9 +1,7 @@
-//! The readiness of the server and of a node of a cluster, and the scope of its log, as the metrics know them. A server that is alone, and a build
+//! The readiness of the server and of a node of a cluster, as the metrics know them. A server that is alone, and a build
 //! without the feature `cluster`, have no node.
 
 use std::sync::Arc;
-#[cfg(feature = "cluster")]
-use std::sync::atomic::Ordering;
 
 #[cfg(feature = "cluster")]
 use super::cluster;
@@ -12,7 +10,6 @@ use super::metrics::{Metrics, ServerMetrics};
 use crate::api::ReadinessCheck;
 #[cfg(feature = "cluster")]
 use crate::metrics::cluster::ClusterState;
-use crate::scope::Scope;
 
 impl Metrics {
     /// Says in `/readyz` that the server is a node, also before the log is read.
@@ -32,15 +29,6 @@ impl Metrics {
         }
         let _ = body;
         None
-    }
-
-    /// Returns the scope of the log.
-    pub(super) fn scope(&self) -> Scope {
-        #[cfg(feature = "cluster")]
-        if let Some(node) = self.server.as_ref().and_then(|server| server.cluster.as_ref()) {
-            return Scope::of_node(node.known_nodes.load(Ordering::Relaxed));
-        }
-        Scope::All
     }
 
     /// Returns whether a node replaces its profiles by those of a checkpoint.

@@ -14,18 +14,18 @@ use serde_json::{Map, Value as Json};
 use super::query::{RequestError, check_is_read, parse_pairs};
 use super::representation::Representation;
 use super::visitor_query::VisitorQuery;
-use crate::acknowledgement::Ack;
 use crate::clock;
 use crate::events::export;
 use crate::http::params::{Param, Params};
 use crate::http::request::Request;
 use crate::insights::engine::{AnswerError, Output, TaskResult};
 use crate::insights::{Cell, QuestionError, write_csv};
-use crate::log::{Queue, SegmentRecords, SegmentSpan, read_footer, segment_name, segment_spans};
+use crate::log::{
+    LogEnd, ReadableLog, SegmentRecords, SegmentSpan, StreamMark, read_footer, segment_name, segment_spans,
+};
 use crate::problem::{self, Problem};
 use crate::record::{IdKind, Record, VisitorId};
 use crate::resolve::private_traits::HiddenTraits;
-use crate::scope::Scope;
 use crate::visitors::ownership::{OwnershipError, OwnershipRule, OwnershipSource};
 
 pub(super) const PATH: &str = "/visitors/records";
@@ -89,8 +89,8 @@ impl RecordsRequest {
     }
 
     /// Returns the reader of the page.
-    pub(super) fn reader(self, source: OwnershipSource, queue: Queue, ack: Ack, scope: Scope) -> PageReader {
-        PageReader { request: self, source, log: queue, ack, scope }
+    pub(super) fn reader(self, source: OwnershipSource, log: ReadableLog) -> PageReader {
+        PageReader { request: self, source, log }
     }
 }
 
@@ -110,9 +110,7 @@ fn parse_before<'a>(query: &str) -> Result<u64, RequestError<'a>> {
 pub(super) struct PageReader {
     request: RecordsRequest,
     source: OwnershipSource,
-    log: Queue,
-    ack: Ack,
-    scope: Scope,
+    log: ReadableLog,
 }
 
 impl PageReader {
@@ -120,20 +118,21 @@ impl PageReader {
     pub(super) fn read(&self) -> TaskResult {
         let mut attempts = 1;
         loop {
-            let generation = self.log.metrics().generation().now();
-            let page = self.read_page();
-            if attempts == ATTEMPTS_MAX || self.log.metrics().generation().now() == generation {
+            let generation = self.log.queue().metrics().generation().now();
+            let end = self.log.end();
+            let page = self.read_page(end.seq);
+            if attempts == ATTEMPTS_MAX || self.log.queue().metrics().generation().now() == generation {
                 let mut page = page.map_err(|error| AnswerError::Unreadable(error.to_string()))?;
                 page.hide(&self.request.hidden_traits);
-                return Ok(Output::UnstoredText(page.write(self.request.representation, self.scope)));
+                return Ok(Output::UnstoredText(page.write(self.request.representation, end)));
             }
             attempts += 1;
         }
     }
 
-    fn read_page(&self) -> Result<Page, PageError> {
+    fn read_page(&self, last_seq: u64) -> Result<Page, PageError> {
         let began = clock::instant();
-        let end_seq = self.end_seq();
+        let end_seq = self.request.before.min(last_seq + 1);
         let source = &self.source;
         let RecordsRequest { site, id_kind, id, .. } = &self.request;
         let ownership = source.open()?;
@@ -158,16 +157,6 @@ impl PageReader {
             }
         }
         Ok(page)
-    }
-
-    /// Returns the seq before which records are read: all of them were acknowledged.
-    fn end_seq(&self) -> u64 {
-        let metrics = self.log.metrics();
-        let last_seq = match self.ack {
-            Ack::Disk => metrics.durable_seq(),
-            Ack::Written => metrics.last_seq(),
-        };
-        self.request.before.min(last_seq + 1)
     }
 
     /// Returns whether a segment may have records of the visitor. One without a footer may.
@@ -268,7 +257,7 @@ impl Page {
         }
     }
 
-    fn write(&self, representation: Representation, scope: Scope) -> String {
+    fn write(&self, representation: Representation, log_end: LogEnd) -> String {
         match representation {
             Representation::Csv => {
                 let lines: Vec<_> = self.lines.iter().map(|(_, line)| csv_line(line)).collect();
@@ -277,9 +266,9 @@ impl Page {
             Representation::Json => {
                 let records: Vec<&str> = self.lines.iter().map(|(_, line)| line.trim_end()).collect();
                 let next = self.next.map_or("null".to_owned(), |seq| format!("\"{seq}\""));
-                let scope: String =
-                    scope.members().map(|(name, value)| format!(",\"{name}\":{value}")).collect();
-                format!("{{\"records\":[{}],\"next\":{next}{scope}}}", records.join(","))
+                let mark = log_end.mark.map(StreamMark::members).into_iter().flatten();
+                let mark: String = mark.map(|(name, text)| format!(",\"{name}\":\"{text}\"")).collect();
+                format!("{{\"records\":[{}],\"next\":{next}{mark}}}", records.join(","))
             }
         }
     }

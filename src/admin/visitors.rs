@@ -25,11 +25,10 @@ use crate::http::params::Param;
 use crate::http::request::{Method, Request};
 use crate::insights::engine::{JobError, JobOutput};
 use crate::limits::EXPORT_PAGE_BYTES_TARGET;
-use crate::log::{ErasureSummary, LogItem};
+use crate::log::{ErasureSummary, LogItem, ReadableLog};
 use crate::metrics::JobCounters;
 use crate::problem::{self, Problem};
 use crate::record::IdKind;
-use crate::scope::Scope;
 use crate::site::catalog::catalog::Catalog;
 use crate::site::catalog::files::CurrentFiles;
 use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, ErasedInCluster, Eraser};
@@ -53,6 +52,7 @@ pub(crate) struct VisitorHandler {
     /// Erases visitors on all nodes. `None` if the server is alone.
     cluster: Option<Arc<dyn ClusterErasure>>,
     eraser: Eraser,
+    log: ReadableLog,
     counts: JobCounters,
     audit: AuditLog,
     /// Buffer for parameters with escapes.
@@ -104,6 +104,7 @@ impl VisitorHandler {
     pub(crate) fn new(
         profiles: ProfileReaders,
         eraser: Eraser,
+        log: ReadableLog,
         job_counters: JobCounters,
         audit: AuditLog,
     ) -> Self {
@@ -113,6 +114,7 @@ impl VisitorHandler {
             files: CurrentFiles::default(),
             cluster: None,
             eraser,
+            log,
             counts: job_counters,
             audit,
             decoded: Vec::new(),
@@ -152,11 +154,10 @@ impl VisitorHandler {
         requests: &mut SlowRequests,
         handler: &mut Handler,
         request: &Request<'_>,
-        scope: Scope,
         client: &Client,
         out: &mut Vec<u8>,
     ) -> Poll {
-        match self.run_action(requests, request, scope, client, handler.catalog()) {
+        match self.run_action(requests, request, client, handler.catalog()) {
             Ok(ActionResult::Json(output)) => {
                 handler.write_text(request, 200, JSON, &output.to_string(), out)
             }
@@ -170,11 +171,10 @@ impl VisitorHandler {
         &'a mut self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
-        scope: Scope,
         client: &Client,
         catalog: &Catalog,
     ) -> Result<ActionResult, Problem<'a>> {
-        let Self { lookup, profiles, files, eraser, counts, audit, decoded, cluster } = self;
+        let Self { lookup, profiles, files, eraser, log, counts, audit, decoded, cluster } = self;
         let action = Action::of(request)?;
         let query = VisitorQuery::parse(request.query, decoded)?;
         query.check_site(catalog, &eraser.source)?;
@@ -185,14 +185,13 @@ impl VisitorHandler {
             Action::Show => {
                 audit.record_look("profile")?;
                 // The seq is read first, so the profile is of that seq or a later one. In a cluster this holds for the position
-                // in the stream, and the seq is that of the own log.
-                let seq = eraser.log.metrics().last_seq();
+                // in the stream, too.
+                let seq = log.end().seq;
                 let position = cluster.as_deref().map(ClusterErasure::position);
                 let mut body = query.profile_json(lookup, catalog, seq);
                 if let Some(position) = position {
                     body["position"] = json!(position.to_string());
                 }
-                add_scope(&mut body, scope);
                 hidden_traits.remove_from(&mut body);
                 Ok(ActionResult::Json(body))
             }
@@ -211,10 +210,10 @@ impl VisitorHandler {
             Action::Export => {
                 let source = eraser.source.clone();
                 let since = query.since;
-                let durable_seq = eraser.log.metrics().durable_seq();
+                let last_seq = log.end().seq;
                 let counts = counts.clone();
                 let export = move || {
-                    let output = export_visitor(&source, &visitor, since, durable_seq)?;
+                    let output = export_visitor(&source, &visitor, since, last_seq)?;
                     counts.record_damage(output.damaged_places);
                     Ok(output)
                 };
@@ -224,9 +223,9 @@ impl VisitorHandler {
                 let seq = parse_seq(request.query)?;
                 audit.record_look("explain")?;
                 let snapshots = ServedSnapshots::of(catalog.by_site_id(query.site), files.load());
-                let mut refolder = refolder(eraser, profiles, cluster.is_some());
+                let mut refolder = refolder(eraser, profiles);
                 let explain = move || {
-                    let mut answer = explain_past(&mut refolder, &snapshots, &visitor, seq, scope)?;
+                    let mut answer = explain_past(&mut refolder, &snapshots, &visitor, seq)?;
                     hidden_traits.remove_from(&mut answer);
                     Ok(json_output(&answer))
                 };
@@ -236,9 +235,9 @@ impl VisitorHandler {
     }
 }
 
-fn refolder(eraser: &Eraser, profiles: &ProfileReaders, is_in_cluster: bool) -> Refolder {
+fn refolder(eraser: &Eraser, profiles: &ProfileReaders) -> Refolder {
     let Eraser { source, log, .. } = eraser;
-    Refolder { source: source.clone(), log: log.clone(), profiles: profiles.reader(), is_in_cluster }
+    Refolder { source: source.clone(), log: log.clone(), profiles: profiles.reader() }
 }
 
 /// Writes the response of a job.
@@ -259,12 +258,12 @@ fn export_visitor(
     source: &OwnershipSource,
     visitor: &NamedVisitor,
     after_seq: u64,
-    durable_seq: u64,
+    last_seq: u64,
 ) -> JobResult {
     let reader = source.reader(after_seq).map_err(unreadable)?;
     let ownership = source.open().map_err(unreadable)?;
     let visitor = ownership.visitor(visitor.id()).map_err(unreadable)?;
-    let mut reader = reader.with_durable_seq(durable_seq).with_filter(visitor.segment_filter());
+    let mut reader = reader.with_durable_seq(last_seq).with_filter(visitor.segment_filter());
     let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
     let mut lines = Vec::new();
     let mut next_since = None;
@@ -298,10 +297,9 @@ fn explain_past(
     snapshots: &ServedSnapshots,
     visitor: &NamedVisitor,
     seq: u64,
-    scope: Scope,
 ) -> Result<Json, JobError> {
     let past = refolder.before(visitor.id(), seq).map_err(unreadable)?;
-    let mut answer = match &past {
+    let answer = match &past {
         Past::Lost(cut) => past_decision::explain_lost(seq, cut),
         Past::Found(record, cuts) if past_decision::has_decision(record) => {
             past_decision::explain_record(record, cuts.clone(), snapshots, seq)
@@ -311,14 +309,7 @@ fn explain_past(
             return Err(JobError { kind: problem::INVALID_PARAM, detail });
         }
     };
-    add_scope(&mut answer, scope);
     Ok(answer)
-}
-
-fn add_scope(body: &mut Json, scope: Scope) {
-    for (name, value) in scope.members() {
-        body[name] = value;
-    }
 }
 
 /// Reads the parameter `seq`. Only this endpoint has it.

@@ -31,7 +31,7 @@ pub(super) fn fold_profiles(directory: &Path) -> Result<FoldedDirectory, CliErro
     let failed = |source| log_read_error(LogError::Io { path: directory.to_owned(), source });
     if is_of_node(&*disk, directory).map_err(failed)? {
         let text = format!(
-            "{} is the directory of a node of a cluster, whose log has only the events that this node acknowledged; ask the node with --server",
+            "{} is the directory of a node of a cluster, whose erasures only the node can read; ask it with --server",
             directory.display()
         );
         return Err(CliError::Input(text));

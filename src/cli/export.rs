@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 
 use super::output_file::{Interruption, OutputFile};
 use super::progress::Progress;
-use super::{CliError, check_has_log, find_scope, log_read_error, output_error, print_line};
+use super::{CliError, check_has_log, log_read_error, output_error, print_line};
 use crate::events::export::write_line;
 #[cfg(feature = "parquet")]
 use crate::events::parquet::Table;
@@ -186,7 +186,6 @@ fn open_log(args: &ExportArgs) -> Result<ExportSource, CliError> {
     let directory = &args.directory;
     check_has_log(directory)?;
     // The lines of an export have no place for the scope. The warning names it.
-    find_scope(directory)?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     // Read the checkpoints before the log: a running server writes the log first. So records up to this seq that the log does
     // not have are damage.

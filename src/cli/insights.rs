@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
-use super::{CliError, check_has_log, find_scope, log_read_error, output_error, print_line};
+use super::{CliError, check_has_log, log_read_error, output_error, print_line};
 use crate::config::{ByteSize, SNAPSHOTS_DIRECTORY_DEFAULT};
 use crate::insights::{
     Answer, AskedQuery, COMPARE_PARAM, ColumnStore, CountedLog, EXPERIMENT_PARAM_NAMES,
@@ -165,7 +165,7 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
         refreshed.map_err(|error| CliError::System(error.to_string()))?;
     }
     let limits = Limits { memory_bytes: args.insights_memory.0, is_over: &|| false };
-    let log = CountedLog { last_seq: store.last_seq(), scope: find_scope(&args.directory)? };
+    let log = CountedLog::alone(store.last_seq());
     let columns = store.columns();
     let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
     let damage = KnownDamage::default();

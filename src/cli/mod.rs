@@ -50,7 +50,7 @@ mod types;
 mod visitor_keys;
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -62,9 +62,7 @@ use self::print_config::render_config;
 use self::settings::FileSettings;
 use crate::log::{self, LogError};
 use crate::log_lines;
-use crate::scope::Scope;
 use crate::storage::disk::RealDisk;
-use crate::visitors::backup::is_of_node;
 
 /// Serves every visitor of a website their own version of a page, within microseconds.
 ///
@@ -304,20 +302,4 @@ fn check_has_log(directory: &Path) -> Result<(), CliError> {
             directory.display()
         ))),
     }
-}
-
-/// Returns the scope of the log in a directory. The directory of a node does not say how many nodes the cluster has. Writes a
-/// warning to standard error if it is one.
-fn find_scope(directory: &Path) -> Result<Scope, CliError> {
-    let failed = |source| log_read_error(LogError::Io { path: directory.to_owned(), source });
-    if !is_of_node(&RealDisk, directory).map_err(failed)? {
-        return Ok(Scope::All);
-    }
-    // Ignore the error: if standard error is closed, nobody can read the warning.
-    let _ = writeln!(
-        io::stderr(),
-        "warning: {} is the directory of a node of a cluster, and has only the events that this node acknowledged",
-        directory.display()
-    );
-    Ok(Scope::of_node(0))
 }

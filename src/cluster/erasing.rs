@@ -26,7 +26,7 @@ use super::positions::Orders;
 use super::seal::{self, SealKey};
 use crate::ids;
 use crate::log::Erasure as StartingErasure;
-use crate::log::{ClusterTombstone, EraseError, ErasureSummary, LogError, LogItem, Tombstone};
+use crate::log::{ClusterTombstone, EraseError, ErasureSummary, LogError, LogItem, LogReader, Tombstone};
 use crate::record::{IdTag, Record};
 use crate::storage;
 use crate::threads;
@@ -186,6 +186,14 @@ pub(crate) struct ErasureLink {
     pub(crate) progress: ErasureProgress,
 }
 
+/// The two logs of a node, whose records an erasure makes void.
+pub(crate) struct NodeErasers {
+    /// That of the own records.
+    pub(crate) own: Eraser,
+    /// That of the log of the cluster.
+    pub(crate) shared: Eraser,
+}
+
 /// The thread's end.
 pub(crate) struct ErasureThread {
     commands: Receiver<ErasureCommand>,
@@ -214,17 +222,18 @@ impl ErasureThread {
     ///
     /// # Errors
     /// The thread cannot be created.
-    pub(crate) fn spawn(self, eraser: Eraser) -> std::io::Result<()> {
-        threads::spawn("erasure", move || self.run(&eraser)).map(drop)
+    pub(crate) fn spawn(self, erasers: NodeErasers) -> std::io::Result<()> {
+        threads::spawn("erasure", move || self.run(&erasers)).map(drop)
     }
 
-    fn run(self, eraser: &Eraser) {
+    fn run(self, erasers: &NodeErasers) {
+        let eraser = &erasers.own;
         let mut noted = read_erased(&self.directory);
         while let Ok(first) = self.commands.recv() {
             let (mut erased, mut returned) = (Vec::new(), None);
             for command in std::iter::once(first).chain(self.commands.try_iter()) {
                 match command {
-                    ErasureCommand::Erase(task) => erased.push(self.make_void(eraser, &mut noted, task)),
+                    ErasureCommand::Erase(task) => erased.push(self.make_void(erasers, &mut noted, task)),
                     // An erasure of this turn is not noted as done before its records are in the file.
                     ErasureCommand::Forget(seq, clock_ms) => returned = Some((seq, clock_ms)),
                     ErasureCommand::Again(erasure, keys) => {
@@ -252,15 +261,17 @@ impl ErasureThread {
         }
     }
 
-    /// Makes the own records of a visitor void.
+    /// Makes the records of a visitor void, in the own log and in that of the cluster.
     fn make_void(
         &self,
-        eraser: &Eraser,
+        erasers: &NodeErasers,
         noted_erasures: &mut NotedErasures<Erasure>,
         task: ErasureTask,
     ) -> ErasedVisitor {
         let id = task.erasure.id;
-        let summary = until_done(|| self.erase(eraser, noted_erasures, &task));
+        let NodeErasers { own: eraser, shared } = erasers;
+        until_done(|| self.erase_own(eraser, noted_erasures, &task));
+        let summary = until_done(|| self.erase_shared(shared, &task.erasure));
         if noted_erasures.get(id).is_some_and(|note| note.has_too_many_records) {
             tracing::warn!("too many records were under way during an erasure; erasing the visitor again");
             self.erase_again(eraser, &task.erasure);
@@ -309,22 +320,53 @@ impl ErasureThread {
     }
 
     /// Makes the own records of the visitor void. Before the first one, the note of the erasure is durable.
-    fn erase(
+    fn erase_own(
         &self,
         eraser: &Eraser,
         noted_erasures: &mut NotedErasures<Erasure>,
         task: &ErasureTask,
-    ) -> Result<ErasureSummary, ErasureError> {
+    ) -> Result<(), ErasureError> {
         let started = eraser.log.seal_for_erasure()?.begin()?;
         let ownership = eraser.source.open()?.with_orders(self.orders_of(task));
-        let Some(mut rule) = self.rule(&ownership, &task.erasure)? else { return Ok(Default::default()) };
+        let Some(mut rule) = self.rule(&ownership, &task.erasure)? else { return Ok(()) };
         if noted_erasures.get(task.erasure.id).is_none() {
-            let records = under_way(eraser, &mut rule, task)?;
+            let records = self.under_way(eraser, &mut rule, task)?;
             self.note(noted_erasures, task, &records).map_err(EraseError::from)?;
         }
+        started.rewrite(&mut rule).map_err(EraseError::from)?;
+        Ok(rule.into_error().map_or(Ok(()), Err)?)
+    }
+
+    /// Makes the records of the visitor void in the log of the cluster.
+    fn erase_shared(&self, eraser: &Eraser, erasure: &Erasure) -> Result<ErasureSummary, ErasureError> {
+        let started = eraser.log.seal_for_erasure()?.begin()?;
+        let ownership = eraser.source.open()?;
+        let Some(mut rule) = self.rule(&ownership, erasure)? else { return Ok(Default::default()) };
         let summary = started.rewrite(&mut rule).map_err(EraseError::from)?;
         rule.into_error().map_or(Ok(()), Err)?;
         Ok(summary)
+    }
+
+    /// Reads the own records that can take effect after the tombstone. Returns those that an erasure makes void.
+    fn under_way(
+        &self,
+        eraser: &Eraser,
+        rule: &mut OwnershipRule<'_>,
+        task: &ErasureTask,
+    ) -> Result<Vec<ErasedRecord>, ErasureError> {
+        let mut erased = Vec::new();
+        let reader = LogReader::open(Arc::clone(&eraser.source.disk), &self.directory, task.noted_after);
+        let reader = reader.map_err(EraseError::from)?.with_known_damage(eraser.source.damage.clone());
+        let mut reader = reader.with_durable_seq(task.last_seq).with_filter(rule.segment_filter());
+        while let Some(item) = reader.read_next().map_err(EraseError::from)? {
+            let LogItem::Records(records) = item else { continue };
+            for (seq, record) in records.iter().filter(|(seq, _)| *seq <= task.last_seq) {
+                if rule.relation(seq, &record)? == Relation::Owned {
+                    erased.push(ErasedRecord { seq, key: dedup_key(&record) });
+                }
+            }
+        }
+        Ok(erased)
     }
 
     /// Writes the note of an erasure that begins.
@@ -430,27 +472,6 @@ fn until_done<T>(mut attempt: impl FnMut() -> Result<T, ErasureError>) -> T {
         }
         thread::sleep(RETRY_PAUSE);
     }
-}
-
-/// Reads the own records that can take effect after the tombstone. Returns those that an erasure makes void.
-fn under_way(
-    eraser: &Eraser,
-    rule: &mut OwnershipRule<'_>,
-    task: &ErasureTask,
-) -> Result<Vec<ErasedRecord>, ErasureError> {
-    let mut erased = Vec::new();
-    let reader = eraser.source.reader(task.noted_after);
-    let reader = reader.map_err(EraseError::from)?.with_durable_seq(task.last_seq);
-    let mut reader = reader.with_filter(rule.segment_filter());
-    while let Some(item) = reader.read_next().map_err(EraseError::from)? {
-        let LogItem::Records(records) = item else { continue };
-        for (seq, record) in records.iter().filter(|(seq, _)| *seq <= task.last_seq) {
-            if rule.relation(seq, &record)? == Relation::Owned {
-                erased.push(ErasedRecord { seq, key: dedup_key(&record) });
-            }
-        }
-    }
-    Ok(erased)
 }
 
 /// Calls `send` until no other erasure runs. Returns the seq after the tombstones.

@@ -109,6 +109,7 @@ impl AcceptedRun {
         }
         let is_duplicate = state.window.check_and_insert(record.key, clock_ms);
         state.window.commit();
+        state.seq += u64::from(!is_duplicate);
         if !is_duplicate && record.record.kind == RecordKind::Tombstone {
             let order = state.order(record.seq - self.first);
             state.nodes.on_tombstone(Erasure {

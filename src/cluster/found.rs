@@ -11,12 +11,12 @@ use tokio::runtime::Builder;
 
 use super::era::{Era, EraCheckpoint, EraId, FOLD_VERSION};
 use super::identity::random_bits;
-use super::message::{Encoder, RecordIdentity, Sender, dedup_key};
+use super::message::{Encoder, Sender, dedup_key};
 use super::nodes::Nodes;
 use super::operate::{PresentEra, present_era};
 use super::order::{ORDERS_PER_POSITION, Positions};
 use super::positions::POSITIONS_FILE;
-use super::producer::{Producer, ProducerId};
+use super::producer::ProducerId;
 use super::restore::{all_ties, newest_own};
 use super::saved;
 use super::secret::ClusterKeys;
@@ -29,9 +29,10 @@ use crate::log::{DedupWindow, LockedLog, LogId, LogItem, LogReader, Records, Seq
 use crate::nats::connect::NatsSettings;
 use crate::storage::access;
 use crate::storage::disk::{Disk, RealDisk};
-use crate::visitors::backup::PRODUCER_FILE;
+use crate::visitors::backup::OUTBOX_DIRECTORY;
 use crate::visitors::checkpoint::CheckpointMetrics;
 use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
+use crate::visitors::checkpoint::reader::CheckpointReader;
 use crate::visitors::checkpoint::restore::{LoadedFold, load_fold};
 use crate::visitors::checkpoint::scheduler::{CheckpointState, Options, build_checkpointer};
 use crate::visitors::live::ProfileTable;
@@ -65,8 +66,10 @@ struct Beginning {
     profiles: ProfileTable,
     visitors: usize,
     log_id: LogId,
-    /// The file `producer` of a directory that was alone.
-    producer: Option<Producer>,
+    /// The last seq of the log.
+    seq: u64,
+    /// True for the directory of a server that was alone.
+    was_alone: bool,
     base_position: u64,
     clock_ms: i64,
     producers: BTreeMap<ProducerId, ProducerEntry>,
@@ -116,21 +119,20 @@ pub(crate) fn begin(
         secret_check: keys.secret_check,
     };
     let visitors = beginning.visitors;
-    let producer = beginning.producer.clone();
+    let (was_alone, last_seq) = (beginning.was_alone, beginning.seq);
     write_checkpoint(&era, beginning, &keys, settings, &disk)?;
     if let Some(checkpoint) = &mut era.checkpoint {
         let read = digest_file(&settings.output);
         checkpoint.hash = read.map_err(|error| format!("{}: {error}", settings.output.display()))?;
     }
-    if let Some((producer, from)) = producer.zip(settings.from.as_deref()) {
-        // The new era contains the log as it is. Otherwise the node of this directory would send all records
-        // after an erased one again.
-        let positions = Positions::of_seqs(producer.returned_seq);
-        for (name, bytes) in [(POSITIONS_FILE, positions.to_bytes()), (PRODUCER_FILE, producer.to_bytes())] {
-            let path = from.join(name);
-            storage::write_data_file(&path, &bytes)
-                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        }
+    if let Some(from) = settings.from.as_deref().filter(|_| was_alone) {
+        let path = from.join(POSITIONS_FILE);
+        storage::write_data_file(&path, &Positions::of_seqs(last_seq).to_bytes())
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        // A server that is alone refuses a directory with an outbox.
+        let path = from.join(OUTBOX_DIRECTORY);
+        access::create_directory(&path)
+            .map_err(|error| format!("cannot create {}: {error}", path.display()))?;
     }
     let (header, payload) = era.to_message(clock::now_ms());
     let bytes = Encoder::new().and_then(|mut encoder| encoder.encode(&header, &payload));
@@ -158,8 +160,9 @@ impl Beginning {
         Self {
             profiles,
             visitors: 0,
-            log_id: LogId::random(),
-            producer: None,
+            log_id: keys.log_id,
+            seq: 0,
+            was_alone: false,
             base_position: 1,
             clock_ms: 0,
             producers: BTreeMap::new(),
@@ -179,27 +182,10 @@ fn beginning(
     log: &LockedLog,
     range: SeqRange,
 ) -> Result<Beginning, String> {
-    let log_id = range.log_id.unwrap_or_else(LogId::random);
+    let log_id = range.log_id.unwrap_or(keys.log_id);
     let directory = CheckpointDirectory::new(Arc::clone(disk), from);
     if let Some((reader, saved)) = newest_own(&directory, keys)? {
-        let ties = all_ties(&reader).map_err(|error| error.to_string())?;
-        let LoadedFold { table, state } =
-            load_fold(reader, &mut |_, _| {}).map_err(|error| error.to_string())?;
-        state.known.reset(0, ties);
-        let visitors = table.len();
-        let (profiles, _) = ProfileTable::from_table(table, state, keys.table, settings.cost_max);
-        let SavedState { position, era, clock_ms, producers, nodes, window, .. } = saved;
-        return Ok(Beginning {
-            profiles,
-            visitors,
-            log_id,
-            producer: None,
-            base_position: era.base_position + position + 1,
-            clock_ms,
-            producers,
-            nodes,
-            window,
-        });
+        return continued(settings, keys, reader, saved, log_id);
     }
     if range.last > 0 && range.first > 1 {
         return Err(format!(
@@ -213,7 +199,6 @@ fn beginning(
     let (profiles, _) = ProfileTable::new(keys.table, settings.cost_max);
     let mut folded = Folded {
         profiles: profiles.with_tombstone_key(Some(tombstone_key)).with_tie_key(keys.tombstone.clone()),
-        entry: ProducerEntry::new(1),
         window: DedupWindow::new(usize::try_from(settings.duplicates_max).unwrap_or(usize::MAX), 0),
         clock_ms: 0,
     };
@@ -224,27 +209,54 @@ fn beginning(
             folded.fold(records);
         }
     }
-    let Folded { profiles, mut entry, window, clock_ms } = folded;
-    // A hole at the end counts as sent, so that its seqs are not waited for.
-    entry.next = range.last + 1;
-    let producers =
-        if range.last > 0 { BTreeMap::from([(ProducerId(log_id.0), entry)]) } else { BTreeMap::new() };
+    let Folded { profiles, window, clock_ms } = folded;
     let visitors = usize::try_from(profiles.readers().metrics().entries()).unwrap_or(usize::MAX);
-    let (nodes, window) = (Nodes::default(), window.entries().collect());
-    let producer = (range.last > 0).then(|| Producer {
-        returned_seq: range.last,
-        returned_ms: clock_ms,
-        ..Producer::first(log_id)
-    });
-    // The orders of these records are their seqs.
-    let base_position = range.last / ORDERS_PER_POSITION + 1;
-    Ok(Beginning { profiles, visitors, log_id, producer, base_position, clock_ms, producers, nodes, window })
+    Ok(Beginning {
+        profiles,
+        visitors,
+        log_id,
+        seq: range.last,
+        was_alone: true,
+        // The orders of these records are their seqs.
+        base_position: range.last / ORDERS_PER_POSITION + 1,
+        clock_ms,
+        producers: BTreeMap::new(),
+        nodes: Nodes::default(),
+        window: window.entries().collect(),
+    })
+}
+
+/// Returns the table and the state of a checkpoint of a node.
+fn continued(
+    settings: &NewEra,
+    keys: &ClusterKeys,
+    reader: CheckpointReader,
+    saved: SavedState,
+    log_id: LogId,
+) -> Result<Beginning, String> {
+    let ties = all_ties(&reader).map_err(|error| error.to_string())?;
+    let LoadedFold { table, state } = load_fold(reader, &mut |_, _| {}).map_err(|error| error.to_string())?;
+    state.known.reset(0, ties);
+    let visitors = table.len();
+    let (profiles, _) = ProfileTable::from_table(table, state, keys.table, settings.cost_max);
+    let SavedState { position, seq, era, clock_ms, producers, nodes, window, .. } = saved;
+    Ok(Beginning {
+        profiles,
+        visitors,
+        log_id,
+        seq,
+        was_alone: false,
+        base_position: era.base_position + position + 1,
+        clock_ms,
+        producers,
+        nodes,
+        window,
+    })
 }
 
 /// The fold of a log from its beginning.
 struct Folded {
     profiles: ProfileTable,
-    entry: ProducerEntry,
     window: DedupWindow,
     clock_ms: i64,
 }
@@ -252,11 +264,8 @@ struct Folded {
 impl Folded {
     fn fold(&mut self, records: Records<'_>) {
         self.profiles.fold(records);
-        for (bytes, (_, record)) in records.iter_encoded().zip(records.iter()) {
+        for (_, record) in records.iter() {
             let key = dedup_key(&record);
-            let identity =
-                RecordIdentity { length: bytes.len() as u32, received_ms: record.received_ms, key };
-            self.entry.add(identity);
             self.clock_ms = self.clock_ms.max(record.received_ms);
             self.window.check_and_insert(key, self.clock_ms);
             self.window.commit();
@@ -286,6 +295,7 @@ fn write_checkpoint(
     writer.spawn().map_err(failed)?;
     let state = SavedState {
         position: 0,
+        seq: beginning.seq,
         chain: [0; 16],
         previous_chain: [0; 16],
         era: era.clone(),

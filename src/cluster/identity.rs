@@ -37,10 +37,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::payloads::Hex;
+use crate::visitors::backup::NODE_FILE;
 use crate::{ids, storage};
 
-/// Name of the file.
-pub(crate) const NODE_FILE: &str = "node";
 const FORMAT: u32 = 1;
 
 /// The ID of a data directory: random bits.

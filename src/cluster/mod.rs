@@ -27,6 +27,7 @@
 //! | bounds the attempts of an erasure | [`erase_limits`] |
 //! | specifies the file `erased`, with the erasures of a directory | [`erased_file`] |
 //! | specifies the payload of a tombstone | [`seal`] |
+//! | adds records that took effect to the log of the cluster | [`shared_log`] |
 //!
 //! [`erase_request`] erases a visitor for a client, [`erasing`] makes own records void, and [`operate`] is
 //! the view of the operator.
@@ -67,11 +68,12 @@ mod link;
 pub(crate) mod node;
 pub mod old_records;
 pub(crate) mod operate;
-mod positions;
+pub mod positions;
 mod replaced;
 pub(crate) mod restore;
 mod secret;
 pub(crate) mod servers;
 mod session;
+pub mod shared_log;
 pub(crate) mod start;
 mod stream;

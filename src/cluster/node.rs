@@ -32,8 +32,9 @@ use super::members::{Membership, Standing};
 use super::message::{Decoder, Encoder, Header, Kind};
 use super::own_log::OwnRecords;
 use super::positions::PositionsFile;
-use super::producer::{Producer, ProducerId};
+use super::producer::{PRODUCER_FILE, Producer, ProducerId};
 use super::secret::ClusterKeys;
+use super::shared_log::{LogSeqs, SharedLog};
 use super::state::{SavedState, StreamState};
 use crate::clock::Clock;
 use crate::ids;
@@ -41,7 +42,6 @@ use crate::log::{DurableBatch, Records};
 use crate::metrics::cluster::{ClusterMetrics, ClusterState};
 use crate::storage;
 use crate::storage::disk::Disk;
-use crate::visitors::backup::PRODUCER_FILE;
 use crate::visitors::live::ProfileTable;
 
 /// Time between two writes of the file `producer` while records return, in ms.
@@ -59,6 +59,7 @@ const LOOK_MS: i64 = 500;
 /// The settings and the parts of a node.
 pub(crate) struct NodeParts {
     pub(crate) directory: PathBuf,
+    pub(crate) outbox: PathBuf,
     pub(crate) identity: Identity,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) keys: ClusterKeys,
@@ -74,6 +75,7 @@ pub(crate) struct NodeParts {
     /// Greatest cost of the table that this node allows.
     pub(crate) cost_max: u64,
     pub(crate) link: WriterLink,
+    pub(crate) shared: SharedLog,
     pub(crate) positions: PositionsFile,
     pub(crate) erasures: ErasureLink,
     pub(crate) metrics: Arc<ClusterMetrics>,
@@ -95,6 +97,7 @@ enum Phase {
 /// A node of a cluster.
 pub(crate) struct Node {
     directory: PathBuf,
+    outbox: PathBuf,
     disk: Arc<dyn Disk>,
     keys: ClusterKeys,
     link: WriterLink,
@@ -123,6 +126,11 @@ pub(crate) struct Node {
     heartbeats: heartbeat::Heartbeats,
     positions: PositionsFile,
     erasures: erasures::Erasures,
+    /// The log of the cluster.
+    shared: SharedLog,
+    log_seqs: LogSeqs,
+    /// A message whose records the log of the cluster does not have yet, because the disk fails.
+    stalled: Option<follow::AcceptedRecords>,
     log: OwnRecords,
     encoder: Encoder,
     decoder: Decoder,
@@ -148,7 +156,7 @@ impl Node {
     /// # Errors
     /// There is no memory for the compressor.
     pub(crate) fn new(parts: NodeParts) -> std::io::Result<Self> {
-        let NodeParts { directory, disk, keys, producer, is_producer_saved, saved, .. } = parts;
+        let NodeParts { directory, outbox, disk, keys, producer, is_producer_saved, saved, .. } = parts;
         let (founded, unfounded) = match saved {
             Some(saved) if saved.position == 0 => (None, Some(saved)),
             saved => (saved, None),
@@ -156,10 +164,14 @@ impl Node {
         let state = founded.map(|saved| saved.restore(ids::random_u64()));
         let follower = Follower::new(producer, is_producer_saved);
         let returned = returned_of(&follower.producer, state.as_ref(), unfounded.as_ref());
-        let log = OwnRecords::new(Arc::clone(&disk), &directory, returned.min(parts.last_seq));
+        let log = OwnRecords::new(Arc::clone(&disk), &outbox, returned.min(parts.last_seq));
         let node = Self {
-            erasures: erasures::Erasures::new(parts.erasures, read_erased(&directory)),
+            erasures: erasures::Erasures::new(parts.erasures, read_erased(&outbox)),
             directory,
+            outbox,
+            shared: parts.shared,
+            log_seqs: LogSeqs::default(),
+            stalled: None,
             disk,
             keys,
             link: parts.link,
@@ -228,7 +240,7 @@ impl Node {
         let now_ms = monotonic_ms(clock);
         let (last_seq, returned) = (batch.last_seq, self.returned());
         if last_seq <= returned {
-            return batch.complete(true);
+            return batch.complete_visible(|seq| self.log_seqs.of(seq));
         }
         let oldest_ms = self.log.durable_ms_after(returned);
         let is_connected = self.is_caught_up();
@@ -249,8 +261,9 @@ impl Node {
     /// Does one slice of work. Returns the time after which to call this again if nothing else happens.
     pub(crate) fn on_idle(&mut self, profiles: &mut ProfileTable, clock: &dyn Clock) -> Option<Duration> {
         let begun = clock.monotonic();
-        let mut has_more = true;
-        while has_more && clock.monotonic() - begun < SLICE {
+        self.shared.run_once();
+        let mut has_more = self.finish_stalled(profiles, clock);
+        while has_more && self.stalled.is_none() && clock.monotonic() - begun < SLICE {
             has_more = self.handle_next_event(profiles, clock);
         }
         self.expire_waiting(monotonic_ms(clock));
@@ -276,8 +289,14 @@ impl Node {
     fn next_look(&self, now_ms: i64) -> Option<Duration> {
         let pending = self.log.last_seq() > self.returned() && self.is_caught_up();
         let look = pending.then_some(now_ms + LOOK_MS);
-        let next =
-            [look, self.waiting.next_deadline_ms(), self.heartbeat_due_ms(), self.readiness.deadline_ms()];
+        let shared = self.shared.next_due().map(milliseconds);
+        let next = [
+            look,
+            shared,
+            self.waiting.next_deadline_ms(),
+            self.heartbeat_due_ms(),
+            self.readiness.deadline_ms(),
+        ];
         let next = next.into_iter().flatten().min()?;
         Some(Duration::from_millis(u64::try_from(next - now_ms).unwrap_or(0)))
     }
@@ -353,7 +372,7 @@ impl Node {
 
     fn save_producer(&mut self, now_ms: i64) {
         self.producer_saved_ms = now_ms;
-        let path = self.directory.join(PRODUCER_FILE);
+        let path = self.outbox.join(PRODUCER_FILE);
         match storage::write_data_file(&path, &self.follower.producer.to_bytes()) {
             Ok(()) => self.follower.is_saved = true,
             Err(error) => {
@@ -377,6 +396,7 @@ impl Node {
         if self.state.is_some() {
             self.save_producer(now_ms);
         }
+        self.shared.save();
     }
 
     /// Publishes the state of the node with the readiness that follows from it, and logs a change.
@@ -428,8 +448,16 @@ impl Node {
         self.readiness.look(progress, monotonic_ms(clock))
     }
 
+    /// Moves the end up to which Insights and exports read.
+    fn publish_log_end(&self) {
+        if let Some(state) = self.state.as_ref().filter(|_| self.stalled.is_none()) {
+            self.shared.publish_end(state, self.erasures.erased_to(state.position));
+        }
+    }
+
     fn publish_metrics(&self, clock: &dyn Clock) {
         let (position, returned) = (self.position(), self.returned());
+        self.publish_log_end();
         let metrics = &self.metrics;
         metrics.position.store(position, Ordering::Relaxed);
         metrics.head_position.store(self.end.last.max(position), Ordering::Relaxed);

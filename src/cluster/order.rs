@@ -7,14 +7,17 @@
 //! 65,536, plus the index of the record among the records of the message that the filter accepted.
 //!
 //! An export or an erasure reads the own log, which has seqs. The file `positions` of a directory maps own
-//! seqs to orders. An entry has the first seq of an own run and the position of its message. The follower
+//! seqs to orders. An entry has the first seq of an own run and its order. The follower
 //! adds one for the first own run after any tie, and for each own run that makes one. Between two entries all
 //! own records have the same ties before and after them, so the order of a record is that of the entry before
-//! it plus the distance of the seqs, at most 65,535. A record that has not returned is after all entries.
+//! it plus the distance of the seqs, but not beyond the message of the entry. A record that has not returned is after all entries.
+//!
+//! The log of the cluster has a file of the same kind. Records without effect are not in that log, so a message that makes a
+//! tie can have several entries.
 //!
 //! # Layout
 //!
-//! An entry has 16 bytes, little-endian: first seq (8), position (8). Entries ascend in both. A torn last
+//! An entry has 16 bytes, little-endian: first seq (8), order (8). Entries ascend in both. A torn last
 //! entry is ignored.
 //!
 //! # Writing
@@ -40,7 +43,7 @@ pub fn order(global_position: u64, index: u64) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PositionEntry {
     pub first_seq: u64,
-    pub position: u64,
+    pub order: u64,
 }
 
 impl PositionEntry {
@@ -48,7 +51,7 @@ impl PositionEntry {
     pub fn to_bytes(self) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
         bytes[..8].copy_from_slice(&self.first_seq.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.position.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.order.to_le_bytes());
         bytes
     }
 }
@@ -66,7 +69,7 @@ impl Positions {
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let entry = |bytes: &[u8; ENTRY_BYTES]| PositionEntry {
             first_seq: u64_at(bytes, 0),
-            position: u64_at(bytes, 8),
+            order: u64_at(bytes, 8),
         };
         // A tie may have been made after the last entry. One entry more does no harm.
         Self { entries: bytes.as_chunks().0.iter().map(entry).collect(), is_tied: true }
@@ -77,27 +80,40 @@ impl Positions {
         self.entries.iter().flat_map(|entry| entry.to_bytes()).collect()
     }
 
-    /// Notes a message in which ties were made or own records were accepted. `own_first_seq` is the first
-    /// accepted own seq. Returns the entry that is appended to the file.
-    pub fn on_message(
-        &mut self,
-        global_position: u64,
-        own_first_seq: Option<u64>,
-        makes_tie: bool,
-    ) -> Option<PositionEntry> {
-        let is_later = |seq: &u64| self.entries.last().is_none_or(|last| last.first_seq < *seq);
+    /// Notes a message in which ties were made or own records were accepted. `own_first` has the seq and the order of the first
+    /// accepted own record. Returns the entry that is appended to the file.
+    pub fn on_message(&mut self, own_first: Option<PositionEntry>, makes_tie: bool) -> Option<PositionEntry> {
+        let is_later =
+            |first: &PositionEntry| self.entries.last().is_none_or(|last| last.first_seq < first.first_seq);
         // A record that is accepted again keeps its first order.
-        let own_first_seq = own_first_seq.filter(is_later);
-        let entry = own_first_seq.filter(|_| makes_tie || self.is_tied || self.entries.is_empty());
-        self.is_tied = (self.is_tied && own_first_seq.is_none()) || makes_tie;
-        let entry = entry.map(|first_seq| PositionEntry { first_seq, position: global_position });
+        let own_first = own_first.filter(is_later);
+        let entry = own_first.filter(|_| makes_tie || self.is_tied || self.entries.is_empty());
+        self.is_tied = (self.is_tied && own_first.is_none()) || makes_tie;
         self.entries.extend(entry);
         entry
     }
 
-    /// Deletes the entries after a position, at a start and after the stream has lost its end.
-    pub fn rewind(&mut self, global_position: u64) {
-        self.entries.retain(|entry| entry.position <= global_position);
+    /// Notes the records of a message that took effect, in the log of the cluster: the seq of the first, and their orders.
+    /// Returns the entries that are appended to the file. If a record made a tie, orders between two records count, so the
+    /// records after each gap have an entry of their own.
+    pub fn on_records(&mut self, first_seq: u64, orders: &[u64], makes_tie: bool) -> Vec<PositionEntry> {
+        let entries =
+            (first_seq..).zip(orders).map(|(first_seq, order)| PositionEntry { first_seq, order: *order });
+        let mut added = Vec::new();
+        let mut next_order = None;
+        for entry in entries {
+            let is_after_gap = makes_tie && next_order != Some(entry.order);
+            if next_order.is_none() || is_after_gap {
+                added.extend(self.on_message(Some(entry), makes_tie));
+            }
+            next_order = Some(entry.order + 1);
+        }
+        added
+    }
+
+    /// Deletes the entries after an order, at a start and after the stream has lost its end.
+    pub fn rewind(&mut self, last_order: u64) {
+        self.entries.retain(|entry| entry.order <= last_order);
         self.is_tied = true;
     }
 
@@ -119,7 +135,8 @@ impl Positions {
 
     /// Returns the entries of a log that was alone until `last_seq`: the order of each record is its seq.
     pub fn of_seqs(last_seq: u64) -> Self {
-        let entry = |position| PositionEntry { first_seq: position * ORDERS_PER_POSITION, position };
+        let entry = |position| position * ORDERS_PER_POSITION;
+        let entry = |position| PositionEntry { first_seq: entry(position), order: entry(position) };
         Self { entries: (0..=last_seq / ORDERS_PER_POSITION).map(entry).collect(), is_tied: true }
     }
 
@@ -135,7 +152,10 @@ impl Positions {
         let before = self.entries.partition_point(|entry| entry.first_seq <= seq);
         match before.checked_sub(1).map(|index| self.entries[index]) {
             _ if seq > returned_seq => u64::MAX,
-            Some(entry) => order(entry.position, seq - entry.first_seq),
+            Some(entry) => {
+                let last_order = entry.order | (ORDERS_PER_POSITION - 1);
+                entry.order.saturating_add(seq - entry.first_seq).min(last_order)
+            }
             None => 0,
         }
     }
@@ -145,14 +165,14 @@ impl Positions {
         if least_order == 0 {
             return 0;
         }
-        let below = self.entries.partition_point(|entry| order(entry.position, 0) < least_order);
+        let below = self.entries.partition_point(|entry| entry.order < least_order);
         self.entries.get(below).map_or(returned_seq + 1, |entry| entry.first_seq)
     }
 
     /// Returns the order below which the log has no record, for a heartbeat. A record that has not returned
-    /// can be in a message after `global_position`, and before that of the heartbeat.
-    pub fn oldest(&self, first_seq: u64, returned_seq: u64, global_position: u64) -> u64 {
-        self.order_of(first_seq, returned_seq).min(order(global_position + 1, 0))
+    /// can be in a message after that of `last_order`, and before that of the heartbeat.
+    pub fn oldest(&self, first_seq: u64, returned_seq: u64, last_order: u64) -> u64 {
+        self.order_of(first_seq, returned_seq).min(last_order + 1)
     }
 }
 

@@ -47,15 +47,15 @@ impl Orders {
         state.positions.first_seq_from(least_order, state.returned)
     }
 
-    /// Returns the order below which the log has no record, at a global position of the state.
-    pub(crate) fn oldest(&self, first_seq: u64, global_position: u64) -> u64 {
+    /// Returns the order below which the log has no record. `last_order` is that of the state.
+    pub(crate) fn oldest(&self, first_seq: u64, last_order: u64) -> u64 {
         let state = self.lock();
-        state.positions.oldest(first_seq, state.returned, global_position)
+        state.positions.oldest(first_seq, state.returned, last_order)
     }
 }
 
 /// The writer of the file. Entries are in memory until [`save`](Self::save).
-pub(crate) struct PositionsFile {
+pub struct PositionsFile {
     path: PathBuf,
     orders: Orders,
     unwritten: Vec<PositionEntry>,
@@ -65,7 +65,7 @@ pub(crate) struct PositionsFile {
 
 impl PositionsFile {
     /// Reads the file of a directory.
-    pub(crate) fn open(directory: &Path) -> Self {
+    pub fn open(directory: &Path) -> Self {
         let path = directory.join(POSITIONS_FILE);
         let positions = Positions::from_bytes(&fs::read(&path).unwrap_or_default());
         let orders = Orders(Arc::new(Mutex::new(State { positions, returned: 0 })));
@@ -77,9 +77,9 @@ impl PositionsFile {
         self.orders.clone()
     }
 
-    /// Continues after a global position: the stream gives the later entries again.
-    pub(crate) fn rewind(&mut self, global_position: u64) {
-        self.change(|positions| positions.rewind(global_position));
+    /// Continues after an order: the stream gives the later entries again.
+    pub(crate) fn rewind(&mut self, last_order: u64) {
+        self.change(|positions| positions.rewind(last_order));
     }
 
     /// Deletes the entries of the records after a seq, which are other records now.
@@ -92,18 +92,25 @@ impl PositionsFile {
         (self.is_outdated, self.unwritten) = (true, Vec::new());
     }
 
-    /// Notes a message in which ties were made or own records were accepted, and the last own seq that has returned.
+    /// Notes a message in which ties were made or records of the log were accepted: the seq and the order of the first of
+    /// these, and the last seq of the log that has returned.
     pub(crate) fn on_message(
         &mut self,
-        global_position: u64,
-        own_first_seq: Option<u64>,
+        own_first: Option<PositionEntry>,
         makes_tie: bool,
         returned_seq: u64,
     ) {
         let mut state = self.orders.lock();
-        let entry = state.positions.on_message(global_position, own_first_seq, makes_tie);
+        let entry = state.positions.on_message(own_first, makes_tie);
         state.returned = returned_seq;
         self.unwritten.extend(entry);
+    }
+
+    /// Notes the records of a message that took effect, in the log of the cluster. That log has nothing that has not returned.
+    pub(crate) fn on_records(&mut self, first_seq: u64, orders: &[u64], makes_tie: bool) {
+        let mut state = self.orders.lock();
+        self.unwritten.extend(state.positions.on_records(first_seq, orders, makes_tie));
+        state.returned = first_seq + orders.len() as u64 - 1;
     }
 
     pub(crate) fn set_returned(&self, returned_seq: u64) {

@@ -50,6 +50,8 @@ use crate::checksum::crc32c;
 use crate::little_endian::{array_at, u32_at, u64_at};
 use crate::log::LogId;
 
+/// Name of the file, in the directory of the own log.
+pub(crate) const PRODUCER_FILE: &str = "producer";
 const MAGIC: [u8; 8] = *b"\xFFPLXPROD";
 const FORMAT_VERSION: u32 = 1;
 const HEADER_BYTES: usize = 56;

@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::{fs, io};
 
-use super::producer::Producer;
+use super::producer::{PRODUCER_FILE, Producer};
 use super::saved;
 use super::secret::ClusterKeys;
 use super::state::SavedState;
 use crate::log::{LogId, SeqRange};
 use crate::storage::disk::RealDisk;
-use crate::visitors::backup::PRODUCER_FILE;
 use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
 use crate::visitors::checkpoint::reader::{CheckpointError, CheckpointReader};
 use crate::visitors::checkpoint::restore::{LoadedFold, load_fold};
@@ -25,6 +24,10 @@ pub(crate) struct RestoredNode {
     /// `None` without a checkpoint. Position 0 if the file is of `new-era`.
     pub(crate) saved: Option<SavedState>,
     pub(crate) checkpoint_state: CheckpointState,
+    /// The ID of the log of the cluster.
+    pub(crate) log_id: LogId,
+    /// The last seq that an own checkpoint proves to be durable in that log.
+    pub(crate) durable_seq: u64,
     /// Problems for the log.
     pub(crate) warnings: Vec<String>,
 }
@@ -62,7 +65,7 @@ impl Found {
     }
 }
 
-/// Reads the file `producer`. Without it, or if it is damaged, the producer ID is that of the log: the
+/// Reads the file `producer` of the directory of the own log. Without it, or if it is damaged, the producer ID is that of the log: the
 /// comparison with the stream finds a difference. The second value is true if the file is intact.
 pub(crate) fn load_producer(directory: &Path, log_id: LogId) -> (Producer, bool) {
     let stored = fs::read(directory.join(PRODUCER_FILE)).ok().and_then(|bytes| Producer::from_bytes(&bytes));
@@ -87,10 +90,12 @@ pub(crate) fn restore(
     let mut warnings = Vec::new();
     let mut found = own_checkpoints(directory, &mut warnings)?;
     let generations = numbers(&found);
+    drop_later(&mut found, log_range.last, &mut warnings);
     // The file has the profiles of visitors who were erased after it was made. So it can be deleted once the node has a
     // checkpoint of its own.
     if let Some(path) = bootstrap_path.filter(|path| found.is_empty() || path.try_exists().unwrap_or(true)) {
         let file = read_file(path)?;
+        check_end(data_directory, log_range, path, &file.saved)?;
         if found.last().is_none_or(|newest| file.replaces(newest)) {
             found = vec![file];
         }
@@ -105,7 +110,7 @@ pub(crate) fn restore(
         let loaded = ties.and_then(|ties| load_fold(reader, progress).map(|loaded| (ties, loaded)));
         match loaded {
             Ok((ties, LoadedFold { table, state: fold })) => {
-                check_log(data_directory, log_range, Some(&saved))?;
+                check_log(data_directory, log_range, header.log_id)?;
                 if number.is_none() {
                     fold.known.reset(0, ties);
                 }
@@ -116,20 +121,39 @@ pub(crate) fn restore(
                     bytes,
                     is_outdated: number.is_none(),
                 };
-                return Ok(RestoredNode { table, fold, saved: Some(saved), checkpoint_state, warnings });
+                return Ok(RestoredNode {
+                    table,
+                    fold,
+                    durable_seq: if number.is_some() { saved.seq } else { 0 },
+                    saved: Some(saved),
+                    checkpoint_state,
+                    log_id: header.log_id,
+                    warnings,
+                });
             }
             Err(CheckpointError::Thread(cause)) => return Err(NodeRestoreError::Thread(cause)),
             Err(error) => warnings.push(format!("a checkpoint is not used: {error}")),
         }
     }
-    check_log(data_directory, log_range, None)?;
+    check_log(data_directory, log_range, keys.log_id)?;
     Ok(RestoredNode {
         table: Table::new(),
         fold: FoldState::default(),
         saved: None,
         checkpoint_state: CheckpointState { is_outdated: true, ..CheckpointState::default() },
+        log_id: keys.log_id,
+        durable_seq: 0,
         warnings,
     })
+}
+
+/// Drops the checkpoints that are after the end of the log, which would get a hole.
+fn drop_later(checkpoints: &mut Vec<Found>, last_seq: u64, warnings: &mut Vec<String>) {
+    for Found { saved, number, .. } in checkpoints.extract_if(.., |one| one.saved.seq > last_seq) {
+        let name = number.map_or_else(String::new, checkpoint_name);
+        warnings
+            .push(format!("{name}: not used: it is of seq {}, and the log ends at {last_seq}", saved.seq));
+    }
 }
 
 /// Returns the entries of ownership of a checkpoint that is not in the directory of its node, in their order.
@@ -216,8 +240,8 @@ fn read_file(path: &Path) -> Result<Found, String> {
     let name = path.display();
     if !path.try_exists().unwrap_or(true) {
         return Err(format!(
-            "cannot read --bootstrap {name}: there is no such file, and the node has no checkpoint of its own; copy the newest checkpoint of \
-             another node, or the file of `parallax cluster found`"
+            "cannot read --bootstrap {name}: there is no such file, and the node has no checkpoint of its own; copy the data directory of \
+             another node, or for a new cluster the file of `parallax cluster found`"
         ));
     }
     let reader =
@@ -233,17 +257,33 @@ fn read_file(path: &Path) -> Result<Found, String> {
     Ok(Found { reader, saved, number: None })
 }
 
-/// Refuses a log that was written by a server that was alone, unless the state contains it. Its tombstones
-/// have another key, and its earlier records may be deleted.
-fn check_log(data_directory: &Path, log_range: &SeqRange, state: Option<&SavedState>) -> Result<(), String> {
-    let log_id = log_range.log_id.map(|id| super::producer::ProducerId(id.0));
-    let is_known = log_id.zip(state).is_some_and(|(id, state)| state.producers.contains_key(&id));
-    if log_range.last == 0 || is_known || data_directory.join(PRODUCER_FILE).exists() {
+/// Refuses a file of `--bootstrap` that is after the end of the log. The log would have a hole.
+fn check_end(
+    data_directory: &Path,
+    log_range: &SeqRange,
+    path: &Path,
+    file_state: &SavedState,
+) -> Result<(), String> {
+    if file_state.seq <= log_range.last {
         return Ok(());
     }
     Err(format!(
-        "the data directory {} has the log of a server that was alone; found the cluster from it with `parallax cluster found --from \
-         {}`, or start this node with an empty data directory",
+        "--bootstrap {} is of seq {}, and the log in {} ends at {}; stop another node, copy its data directory to this place, and start again",
+        path.display(),
+        file_state.seq,
+        data_directory.display(),
+        log_range.last
+    ))
+}
+
+/// Refuses the log of a server that was alone, unless the cluster was founded from it, and that of another cluster.
+fn check_log(data_directory: &Path, log_range: &SeqRange, log_id: LogId) -> Result<(), String> {
+    if log_range.log_id.is_none_or(|present| present == log_id) {
+        return Ok(());
+    }
+    Err(format!(
+        "the data directory {} has the log of a server that was alone, or of another cluster; found the cluster from it with \
+         `parallax cluster found --from {}`, or start this node with an empty data directory",
         data_directory.display(),
         data_directory.display()
     ))

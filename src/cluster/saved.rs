@@ -5,13 +5,14 @@
 //!
 //! ```text
 //! OFFSET  SIZE  FIELD           MEANING
-//! 0       4     version         2
+//! 0       4     version         3
 //! 4       8     position        messages 1 to this one are processed; 0 in the file of `found` and `new-era`, before the message of the era exists
-//! 12      16    chain           hash over these messages
-//! 28      16    previous chain  the same without the last one
-//! 44      8     clock           the greatest message time, milliseconds
-//! 52      4     era length      n
-//! 56      n     era             JSON, as in the message of an era
+//! 12      8     seq             of the last record that took effect, over all eras
+//! 20      16    chain           hash over these messages
+//! 36      16    previous chain  the same without the last one
+//! 52      8     clock           the greatest message time, milliseconds
+//! 60      4     era length      n
+//! 64      n     era             JSON, as in the message of an era
 //! ..      4     producers       their number
 //! ..            PRODUCER        ascending by ID
 //! ..      4     members         their number, at most 256
@@ -79,7 +80,7 @@ use super::producer::ProducerId;
 use super::state::{PRODUCERS_MAX, ProducerEntry, SEQ_MARKS_MAX, SavedState, SeqMark};
 
 /// The version that this release writes and reads.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Longest JSON of an era. A longer one is damage.
 const ERA_BYTES_MAX: usize = 64 << 10;
 /// Longest name of a node, and longest payload of a tombstone. A longer one is damage.
@@ -94,6 +95,7 @@ pub fn encode(state: &SavedState) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(256 + era.len() + 24 * state.window.len());
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     bytes.extend_from_slice(&state.position.to_le_bytes());
+    bytes.extend_from_slice(&state.seq.to_le_bytes());
     bytes.extend_from_slice(&state.chain);
     bytes.extend_from_slice(&state.previous_chain);
     bytes.extend_from_slice(&state.clock_ms.to_le_bytes());
@@ -177,7 +179,7 @@ pub fn decode(bytes: &[u8]) -> Option<SavedState> {
     if u32::from_le_bytes(input.take()?) != VERSION {
         return None;
     }
-    let position = u64::from_le_bytes(input.take()?);
+    let (position, seq) = (u64::from_le_bytes(input.take()?), u64::from_le_bytes(input.take()?));
     let (chain, previous_chain) = (input.take()?, input.take()?);
     let clock_ms = i64::from_le_bytes(input.take()?);
     let era_bytes = u32::from_le_bytes(input.take()?) as usize;
@@ -197,7 +199,7 @@ pub fn decode(bytes: &[u8]) -> Option<SavedState> {
         Some((u128::from_le_bytes(entry.take()?), i64::from_le_bytes(entry.take()?)))
     });
     let window = window.collect::<Option<Vec<_>>>()?;
-    Some(SavedState { position, chain, previous_chain, era, clock_ms, producers, nodes, window })
+    Some(SavedState { position, seq, chain, previous_chain, era, clock_ms, producers, nodes, window })
 }
 
 fn decode_producer(input: &mut Input<'_>) -> Option<(ProducerId, ProducerEntry)> {

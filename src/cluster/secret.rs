@@ -4,6 +4,7 @@ use super::era::EraId;
 use super::seal::SealKey;
 use crate::checksum::hmac_sha256;
 use crate::little_endian::array_at;
+use crate::log::LogId;
 use crate::record::TombstoneKey;
 
 /// The keys of a cluster.
@@ -17,6 +18,8 @@ pub(crate) struct ClusterKeys {
     pub(crate) secret_check: EraId,
     /// The key of the digests in tombstones and entries of ownership.
     pub(crate) tombstone: TombstoneKey,
+    /// The ID of the log of a cluster that was founded without a directory.
+    pub(crate) log_id: LogId,
     /// The key that seals the keys of erased visitors in tombstones.
     pub(crate) seal: SealKey,
 }
@@ -29,6 +32,7 @@ impl ClusterKeys {
             table_check: first_half(hmac_sha256(secret, &[b"parallax table check"])),
             secret_check: EraId(first_half(hmac_sha256(secret, &[b"parallax secret check"]))),
             tombstone: TombstoneKey::new(hmac_sha256(secret, &[b"parallax tombstones"])),
+            log_id: LogId(first_half(hmac_sha256(secret, &[b"parallax log"]))),
             seal: SealKey(hmac_sha256(secret, &[b"parallax sealed keys"])),
         }
     }

@@ -14,12 +14,13 @@ use super::join::Readiness;
 use super::link::{UnboundThreadLink, link};
 use super::message::Sender;
 use super::node::{Node, NodeParts};
-use super::positions::{Orders, PositionsFile};
+use super::positions::PositionsFile;
 use super::replaced;
 use super::restore::{NodeRestoreError, RestoredNode, load_producer, restore};
 use super::secret::ClusterKeys;
 use super::servers;
 use super::session::{self, SessionSettings};
+use super::shared_log::SharedLog;
 use super::state::SavedState;
 use super::stream::ClusterStream;
 use crate::clock;
@@ -42,6 +43,22 @@ pub(crate) struct StartingNode {
     settings: SessionSettings,
 }
 
+/// The directories of a node.
+#[derive(Clone, Copy)]
+pub(crate) struct Directories<'a> {
+    /// That of the log of the cluster, with all other files.
+    pub(crate) data: &'a Path,
+    /// That of the own log.
+    pub(crate) outbox: &'a Path,
+}
+
+/// The own log at a start.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnLogEnd {
+    pub(crate) log_id: LogId,
+    pub(crate) last_seq: u64,
+}
+
 /// A node, and the task that connects it with the stream.
 pub(crate) struct StartedNode {
     pub(crate) node: Node,
@@ -49,7 +66,6 @@ pub(crate) struct StartedNode {
     pub(crate) metrics: Arc<ClusterMetrics>,
     /// The thread that makes own records void.
     pub(crate) erasures: ErasureThread,
-    pub(crate) orders: Orders,
     pub(crate) erased: ErasureProgress,
 }
 
@@ -115,41 +131,44 @@ impl StartingNode {
         self,
         config: &ClusterConfig,
         disk: Arc<dyn Disk>,
-        data_directory: &Path,
-        log_id: LogId,
-        last_seq: u64,
+        directories: Directories<'_>,
+        own_log: OwnLogEnd,
+        shared: SharedLog,
         cost_max: u64,
     ) -> std::io::Result<StartedNode> {
-        let (producer, is_producer_saved) = load_producer(data_directory, log_id);
+        let Directories { data: data_directory, outbox } = directories;
+        let (producer, is_producer_saved) = load_producer(outbox, own_log.log_id);
         let (writer_link, thread_link) = link();
         let metrics = Arc::<ClusterMetrics>::default();
         let now_ms = clock::now_ms();
         metrics.set_state(ClusterState::Joining, "", Some(NotReady::Joining), now_ms);
         let readiness = readiness(config, &self.identity, self.restored.saved.as_ref(), now_ms);
-        let positions = PositionsFile::open(data_directory);
+        let positions = PositionsFile::open(outbox);
         let orders = positions.orders();
         let (erasure_link, erasures) =
-            erasing::link(self.keys.seal.clone(), orders.clone(), data_directory.to_owned());
+            erasing::link(self.keys.seal.clone(), orders.clone(), outbox.to_owned());
         let erased = erasure_link.progress.clone();
         let node = Node::new(NodeParts {
             directory: data_directory.to_owned(),
+            outbox: outbox.to_owned(),
             identity: self.identity,
             disk,
             keys: self.keys,
             producer,
             is_producer_saved,
-            last_seq,
+            last_seq: own_log.last_seq,
             saved: self.restored.saved,
             return_timeout: config.return_timeout.0,
             readiness,
             cost_max,
             link: writer_link,
+            shared,
             positions,
             erasures: erasure_link,
             metrics: Arc::clone(&metrics),
         })?;
         let session = UnboundSession { settings: self.settings, link: thread_link };
-        Ok(StartedNode { node, session, metrics, erasures, orders, erased })
+        Ok(StartedNode { node, session, metrics, erasures, erased })
     }
 }
 

@@ -108,6 +108,8 @@ pub struct ChainPosition {
 pub struct StreamState {
     /// Messages 1 to this are processed.
     pub position: u64,
+    /// The seq of the last record that took effect, counted over all eras.
+    pub seq: u64,
     /// The hash over these messages.
     pub chain: Chain,
     /// The hash over these messages without the last one.
@@ -128,6 +130,7 @@ impl StreamState {
         let previous_chain = [0; 16];
         Self {
             position: message.position,
+            seq: 0,
             chain: next_chain(&previous_chain, message),
             previous_chain,
             clock_ms: message.stream_ms,
@@ -146,6 +149,11 @@ impl StreamState {
     /// Returns the order of a record of the last message, by its index among the accepted ones.
     pub fn order(&self, index: u64) -> u64 {
         order(self.global_position(), index)
+    }
+
+    /// Returns the last order that a record of the last message can have.
+    pub fn last_order(&self) -> u64 {
+        self.order(u64::MAX)
     }
 
     /// Returns the first seq of a producer that is not accepted yet.
@@ -175,6 +183,7 @@ impl StreamState {
     pub fn save(&self) -> SavedState {
         SavedState {
             position: self.position,
+            seq: self.seq,
             chain: self.chain,
             previous_chain: self.previous_chain,
             era: self.era.clone(),
@@ -190,6 +199,7 @@ impl StreamState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedState {
     pub position: u64,
+    pub seq: u64,
     pub chain: Chain,
     pub previous_chain: Chain,
     pub era: Era,
@@ -216,6 +226,7 @@ impl SavedState {
         }
         StreamState {
             position: self.position,
+            seq: self.seq,
             chain: self.chain,
             previous_chain: self.previous_chain,
             era: self.era.clone(),
@@ -232,6 +243,7 @@ impl SavedState {
         let previous_chain = [0; 16];
         Self {
             position: message.position,
+            seq: self.seq,
             chain: next_chain(&previous_chain, message),
             previous_chain,
             era,

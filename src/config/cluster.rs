@@ -138,9 +138,9 @@ pub struct ClusterConfig {
     /// no limit].
     #[arg(long, value_name = "TIME", help_heading = CLUSTER, value_parser = TimeSpan::parse)]
     pub ready_lag: Option<TimeSpan>,
-    /// Start from this checkpoint of another node, or of `parallax cluster found` or `new-era`. The newest own
-    /// checkpoint is used instead if it is of the same era and not earlier in the stream, or if the file is
-    /// missing, so the setting can stay and the file can be deleted.
+    /// Start from this checkpoint of `parallax cluster found` or `new-era`. The newest own checkpoint is used
+    /// instead if it is of the same era and not earlier in the stream, or if the file is missing, so the setting
+    /// can stay and the file can be deleted. The log in the data directory must reach up to the checkpoint.
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub bootstrap: Option<PathBuf>,
 }

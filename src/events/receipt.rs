@@ -168,7 +168,8 @@ impl EventResults {
             StoreOutcome::DryRun => ([].iter(), None, None),
         };
         let duplicates = answers.clone().filter(|answer| **answer == RecordResult::Duplicate).count();
-        let seq = answers.clone().rev().find_map(|answer| match answer {
+        // An event of a cluster has a seq as soon as the stream has returned it.
+        let seq = answers.clone().rev().filter(|_| visible != Some(false)).find_map(|answer| match answer {
             RecordResult::Accepted(seq) => Some(*seq),
             RecordResult::Duplicate => None,
         });

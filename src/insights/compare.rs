@@ -30,7 +30,7 @@ const NONE: &str = "none";
 const TO: &str = "..";
 
 /// The members of an answer that all its ranges share.
-const SHARED_MEMBERS: [&str; 6] = ["seq", "timeZone", "since", "scope", "nodes", "unknown"];
+const SHARED_MEMBERS: [&str; 6] = ["seq", "timeZone", "since", "chain", "erasedTo", "unknown"];
 
 /// A further range of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,11 +29,9 @@ use super::questions::question::QuestionError;
 use super::questions::sealed::{AnswerCache, LogColumns};
 use super::questions::site::SiteFacts;
 use super::visitor_list::{ListSource, SegmentFiles, VisitorFinder, answer_found, answer_visitors};
-use crate::acknowledgement::Ack;
 use crate::clock;
-use crate::log::Queue;
+use crate::log::ReadableLog;
 use crate::problem::ProblemKind;
-use crate::scope::Scope;
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::storage::disk::Disk;
 use crate::storage::lower_thread_priority;
@@ -182,8 +180,6 @@ pub(crate) struct SiteQuestion {
     pub query: AskedQuery,
     pub site: SiteFacts,
     pub now_ms: i64,
-    /// The part of all events that the log has.
-    pub scope: Scope,
 }
 
 /// A flag that is set when no client waits for the task any more. All clones share one flag.
@@ -239,8 +235,7 @@ pub(crate) struct Resources {
     pub key: VisitorKey,
     /// The served sites, whose goals the columns note.
     pub catalog: CurrentCatalog,
-    pub log: Queue,
-    pub ack: Ack,
+    pub log: ReadableLog,
     /// The memory of Insights, in bytes. If it is 0, Insights is off: the server builds no column files and refuses all
     /// questions.
     pub memory_bytes: u64,
@@ -260,7 +255,7 @@ pub(crate) fn start(resources: Resources) -> io::Result<InsightsClient> {
     let (messages_tx, messages) = channel();
     let (stop_tx, stop) = channel();
     let Resources { disk, directory, key, log, memory_bytes, metrics, .. } = &resources;
-    let installer = ColumnInstaller::new(Arc::clone(disk), directory, log.clone());
+    let installer = ColumnInstaller::new(Arc::clone(disk), directory, log.queue().clone());
     let builder = ColumnsThread {
         files: MissingFiles::new(Arc::clone(disk), directory, *key, installer.clone()),
         goals: ServedGoals::new(resources.catalog.clone()),
@@ -377,13 +372,13 @@ impl InsightsThread {
         let started_at = clock::instant();
         let mut attempts = 1;
         loop {
-            let generation = self.resources.log.metrics().generation().now();
+            let generation = self.resources.log.queue().metrics().generation().now();
             if generation != self.generation {
                 self.clear();
                 self.generation = generation;
             }
             let answer = self.count(question, abandonment, started_at);
-            let is_same = self.resources.log.metrics().generation().now() == generation;
+            let is_same = self.resources.log.queue().metrics().generation().now() == generation;
             match answer {
                 Ok(_) if !is_same && attempts < ATTEMPTS_MAX => {}
                 Err(AnswerError::Unreadable(error)) if attempts < ATTEMPTS_MAX => {
@@ -404,15 +399,11 @@ impl InsightsThread {
         abandonment: &Abandonment,
         started_at: Instant,
     ) -> Result<Answer, AnswerError> {
-        let metrics = self.resources.log.metrics();
-        let last_seq = match self.resources.ack {
-            Ack::Disk => metrics.durable_seq(),
-            Ack::Written => metrics.last_seq(),
-        };
+        let end = self.resources.log.end();
         let started_at = Cell::new(started_at);
         let is_over =
             || abandonment.is_set() || clock::instant().duration_since(started_at.get()) > QUESTION_TIMEOUT;
-        let SiteQuestion { query: asked, site, now_ms, scope } = question;
+        let SiteQuestion { query: asked, site, now_ms } = question;
         let query = &asked.query;
         let goals = self.goals.get();
         if query.needs_goals() && goals.of_site(&site.site) != Some(&site.goals) {
@@ -420,11 +411,11 @@ impl InsightsThread {
         }
         self.store.set_goals(goals);
         let needed = query.needs_goals().then_some((&*site.site, &site.goals));
-        self.store.refresh_with_goals(last_seq, needed, &is_over)?;
+        self.store.refresh_with_goals(end.seq, needed, &is_over)?;
         let limits = Limits { memory_bytes: self.resources.memory_bytes, is_over: &is_over };
         let Self { store, cache, resources, installer, .. } = self;
         let columns = LogColumns { sealed: &store.sealed(), tail: store.tail() };
-        let log = CountedLog { last_seq: store.last_seq(), scope: *scope };
+        let log = CountedLog { last_seq: store.last_seq(), mark: end.mark };
         asked.answer(|query| {
             let answer = match query {
                 Query::Visitors(question) => {

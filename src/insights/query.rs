@@ -173,7 +173,7 @@ fn answer_from(
     let since_ms = oldest_receipt_ms(&files)?;
     let make_answered_log = || {
         let took_ms = clock::instant().duration_since(started_at).as_millis() as u64;
-        AnsweredLog { seq: log.last_seq, scope: log.scope, since_ms, took_ms }
+        AnsweredLog { seq: log.last_seq, mark: log.mark, since_ms, took_ms }
     };
     let mut answer = match query {
         Query::Views(question) => {

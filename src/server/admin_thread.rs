@@ -112,15 +112,13 @@ impl AdminThread {
     /// Sends the parts that exist only after snapshots and log are read.
     pub(super) fn finish_startup(
         self,
-        config: &Config,
         event_log: &EventLog,
         catalog: CurrentCatalog,
         make_handler: impl FnOnce() -> Handler + Send + 'static,
         metrics: ServerMetrics,
         rules: SnapshotRules,
     ) -> Result<(), BootError> {
-        let make_data =
-            event_log.data_handlers(config, catalog, self.wakeup_tx, metrics.jobs.clone(), rules)?;
+        let make_data = event_log.data_handlers(catalog, self.wakeup_tx, metrics.jobs.clone(), rules)?;
         let make = Box::new(move || (make_handler(), make_data()));
         // The channel has room for this one message. If the thread is gone, it panicked and logged that.
         let _ = self.parts_tx.try_send(DeferredParts { make, metrics });

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+#[cfg(feature = "cluster")]
+use self::report::log_findings;
 use self::report::{log_profiles, log_recovery};
 use self::scrub::ScrubParts;
 use super::{BootError, MemoryPlan, UnsyncedRecords, data_directory};
@@ -32,8 +34,8 @@ use crate::insights::engine::{self, InsightsMetrics, ReplySender};
 use crate::insights::{VisitorKey, installer};
 use crate::limits::CHECKPOINT_STOP_MS;
 use crate::log::{
-    ErasureSummary, LockedLog, LogConsumer, LogError, LogId, Options, Queue, Records, RecoveryReport,
-    SeqRange, VisitorIds, Wake, WriterThread,
+    ErasureSummary, LockedLog, LogConsumer, LogError, LogId, Options, Queue, ReadableLog, Records,
+    RecoveryReport, SeqRange, VisitorIds, Wake, WriterThread,
 };
 use crate::metrics::{EventCounters, JobCounters, LatencyHistogram};
 use crate::record::TombstoneKey;
@@ -60,7 +62,10 @@ const LOCK_RETRY_PAUSE_MS: u64 = 20;
 
 /// The running event log.
 pub(super) struct EventLog {
+    /// The queue to which the workers send events.
     pub(super) queue: Queue,
+    /// The log with all records, which Insights and the jobs of the admin address read. On a node it is that of the cluster.
+    log: ReadableLog,
     pub(super) sync_latency: LatencyHistogram,
     pub(super) event_counters: EventCounters,
     /// The audit log of the data directory. It is off until it is started.
@@ -213,16 +218,15 @@ impl EventLog {
         // 2. Restore the profiles from a checkpoint.
         let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
         let profiles_bytes = plan.params().profiles_bytes;
-        let log_range = LogRange { first: range.first, log_id: range.log_id };
-        let restored = restore_profiles(config, &checkpoints, log_range, profiles_bytes, progress)?;
+        let restored = restore_profiles(config, &checkpoints, range, profiles_bytes, progress)?;
         let RestoredTable { table, state, secret, log_id, seq, durable_seq, checkpoint_state, .. } = restored;
         let log_id = log_id.unwrap_or_else(LogId::random);
         let entries = table.len();
         let hash_key = secret.unwrap_or_else(ids::random_hash_key);
         let (table, profiles) = ProfileTable::from_table(table, state, hash_key, profiles_bytes);
         let known = table.state().known;
-        let checkpointing = scheduler::Options::new(hash_key, profiles_bytes, log_id);
-        let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, checkpointing);
+        let options = scheduler::Options::new(hash_key, profiles_bytes, log_id);
+        let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, options);
         // 3. Replay the log after the checkpoint.
         let sync_latency = LatencyHistogram::default();
         let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
@@ -252,6 +256,7 @@ impl EventLog {
         let eraser = Eraser { log: queue.clone(), source, checkpoints: Arc::clone(&checkpoints.metrics) };
         resume_erasure(&eraser, &report).map_err(BootError::Thread)?;
         Ok(Self {
+            log: ReadableLog::alone(queue.clone(), config.ack),
             queue,
             sync_latency,
             event_counters: EventCounters::default(),
@@ -286,7 +291,6 @@ impl EventLog {
     /// Starts Insights, and returns a constructor of the admin handlers. All of them wake the admin thread through `wakeup_tx`.
     pub(super) fn data_handlers(
         &self,
-        config: &Config,
         catalog: CurrentCatalog,
         wakeup_tx: UnixStream,
         counters: JobCounters,
@@ -299,8 +303,7 @@ impl EventLog {
             directory: source.directory.clone(),
             key: self.insights.key,
             catalog,
-            log: self.queue.clone(),
-            ack: config.ack,
+            log: self.log.clone(),
             memory_bytes: self.insights.memory_bytes,
             metrics: Arc::clone(&self.insights.metrics),
             replies: reply_sender.clone(),
@@ -310,14 +313,14 @@ impl EventLog {
         let client = engine::start(resources).map_err(BootError::Thread)?;
         let profiles = self.profiles.clone();
         let eraser = self.eraser.clone();
+        let log = self.log.clone();
         let cluster = self.cluster_erasure();
-        let insights =
-            InsightsHandler::new(is_on, self.queue.clone(), config.ack, source, profiles.clone(), rules)
-                .with_audit(self.audit.clone());
+        let insights = InsightsHandler::new(is_on, self.log.clone(), source, profiles.clone(), rules)
+            .with_audit(self.audit.clone());
         let audit = self.audit.clone();
         let requests = SlowRequests::new(client, replies, reply_sender, counters.clone());
         Ok(move || {
-            let visitors = VisitorHandler::new(profiles, eraser, counters, audit).with_cluster(cluster);
+            let visitors = VisitorHandler::new(profiles, eraser, log, counters, audit).with_cluster(cluster);
             DataHandlers { visitors, insights, requests }
         })
     }
@@ -415,7 +418,7 @@ pub(super) fn wakeup_pair() -> Result<(UnixStream, UnixStream), BootError> {
 fn restore_profiles(
     config: &Config,
     checkpoints: &CheckpointDirectory,
-    log_range: LogRange,
+    range: SeqRange,
     profiles_bytes: u64,
     progress: &StartupProgress,
 ) -> Result<RestoredTable, BootError> {
@@ -425,6 +428,7 @@ fn restore_profiles(
             tracing::info!(entries_done = done, entries = total, "reading the checkpoint");
         }
     };
+    let log_range = LogRange { first: range.first, log_id: range.log_id };
     let restored = restore(checkpoints, log_range, profiles_bytes, &mut on_progress);
     let restored = restored.map_err(|cause| BootError::of_visitors(&config.data, cause))?;
     for finding in &restored.warnings {

@@ -208,7 +208,7 @@ pub fn start(config: Config, passed_sockets: Vec<PassedSocket>) -> Result<Runnin
     let readiness_check = metrics.readiness_check();
     let make_handler = profiled_handler_factory(&admin_settings, &current, &agents, &event_log);
     let admin_shutdown = admin.shutdown(&listeners)?;
-    admin.finish_startup(&config, &event_log, current.clone(), make_handler, metrics, rules)?;
+    admin.finish_startup(&event_log, current.clone(), make_handler, metrics, rules)?;
 
     // 6. Start the workers.
     let connections = connection_limits(&config, &memory, connections_max);

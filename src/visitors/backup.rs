@@ -1,5 +1,6 @@
 //! Restores a backup: copies a data directory to an empty or new one. The copy is another log, because it will
-//! give the seqs after the backup to other records. So it gets an ID of its own.
+//! give the seqs after the backup to other records. So it gets an ID of its own. On a node of a cluster it is the same log: the
+//! stream decides about its records.
 //!
 //! The copy gets a temporary name beside its target. It is complete and synced before it gets its name, so an
 //! interrupted restore leaves no directory that a server would use. Erasures that the backup lacks, and those that it has in
@@ -28,8 +29,10 @@ use crate::visitors::restored_erasures::{self, UnfinishedError};
 
 /// Suffix of the directory while it is being written.
 const UNFINISHED: &str = ".restoring";
-/// Name of the file with the producer ID, which only the directory of a node of a cluster has.
-pub(crate) const PRODUCER_FILE: &str = "producer";
+/// Name of the directory with the own log of a node. Only the data directory of a node of a cluster has it.
+pub(crate) const OUTBOX_DIRECTORY: &str = "outbox";
+/// Name of the file with the identity of a node. The backup of a data directory has it, and no outbox.
+pub(crate) const NODE_FILE: &str = "node";
 
 /// The size of a restored directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +135,9 @@ pub(crate) fn restore(
         missing_tombstones: missing.len(),
         erased: None,
     };
+    if let Some(log_id) = scan.range.log_id.filter(|_| summary.is_of_node) {
+        summary.log_id = log_id;
+    }
     copy_files(disk, backup_dir, &unfinished, &scan.range, &mut summary)?;
     if !summary.is_of_node {
         let erased = restored_erasures::carry_out(disk, &unfinished, &missing, &scan);
@@ -175,7 +181,7 @@ fn compare(
 /// # Errors
 /// The directory cannot be listed.
 pub(crate) fn is_of_node(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
-    Ok(disk.list(dir)?.iter().any(|name| name == PRODUCER_FILE))
+    Ok(disk.list(dir)?.iter().any(|name| [OUTBOX_DIRECTORY, NODE_FILE].contains(&name.as_str())))
 }
 
 /// Copies the files of a backup to the directory `unfinished_dir`, without the files that an interrupted restore has
@@ -210,11 +216,11 @@ fn copy_files(
 
 /// Returns whether a file is part of a backup. Names that begin with a dot are files that were being written. The
 /// column files and their key are derived from the log. The scrub has read the files of the backup, and not the copies. The
-/// directory of the audit log is copied separately.
+/// directory of the audit log is copied separately. The stream has the records of an outbox.
 pub(super) fn is_needed(name: &str) -> bool {
     !name.starts_with('.')
         && !name.ends_with(COLUMNS_SUFFIX)
-        && ![COLUMNS_KEY_FILE, SCRUB_FILE, AUDIT_DIRECTORY].contains(&name)
+        && ![COLUMNS_KEY_FILE, SCRUB_FILE, AUDIT_DIRECTORY, OUTBOX_DIRECTORY].contains(&name)
 }
 
 /// Returns a path beside `target_dir`, also if it ends with a slash.

@@ -73,8 +73,6 @@ pub(crate) struct Refolder {
     pub source: OwnershipSource,
     pub log: Queue,
     pub profiles: ProfileReader,
-    /// True if other nodes have records of the visitor.
-    pub is_in_cluster: bool,
 }
 
 impl Refolder {
@@ -143,10 +141,6 @@ impl Refolder {
         }
         if !refold.is_complete {
             cuts.push(match refold.has_redacted {
-                _ if self.is_in_cluster => Cut::new(
-                    "nodes",
-                    "The profile of the visitor has records of other nodes, which this node does not have.",
-                ),
                 _ if oldest_seq > 1 => Cut::new(
                     "expired",
                     format!("Records before seq {oldest_seq} have expired, and the kept ones do not give the profile of the visitor."),

@@ -8,7 +8,7 @@ const { Server } = require('./server.cjs');
 // Visitors of the quick form. They are enough for an interval in the result of the experiment.
 const VISITORS = process.env.PARALLAX_LONG ? '5000' : '2000';
 
-const PARTS = ['pages', 'numbers', 'goals', 'compare', 'journeys', 'words', 'node', 'tasks', 'people', 'hostile', 'tokens', 'roles', 'links', 'privacy', 'faults', 'busy', 'results', 'experiments', 'segments', 'lists', 'changes', 'publications', 'limits'];
+const PARTS = ['pages', 'numbers', 'goals', 'compare', 'journeys', 'words', 'tasks', 'people', 'hostile', 'tokens', 'roles', 'links', 'privacy', 'faults', 'busy', 'results', 'experiments', 'segments', 'lists', 'changes', 'publications', 'limits'];
 
 module.exports = async function console_(bench) {
   const server = await Server.startDemo(bench.places, 'console', ['--admin-token', 'open-sesame']);

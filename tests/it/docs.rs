@@ -371,7 +371,7 @@ fn the_table_of_formats_has_the_numbers_of_the_program() {
         ("`*.checkpoint`", "visitors/checkpoint/format.rs"),
         ("`*.columns`", "insights/columns/format.rs"),
         ("`*.snapshot`", "site/snapshot/format.rs"),
-        ("`producer`, `node`", "cluster/producer.rs"),
+        ("`node`, `outbox/producer`", "cluster/producer.rs"),
     ] {
         let row = table.iter().find(|row| row[0] == file).expect("a row of the table");
         assert_eq!(row[2], constant(source_path, "FORMAT_VERSION"), "{file}");

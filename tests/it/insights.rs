@@ -50,7 +50,7 @@ mod experiment_limits;
 // Experiments: the endpoints of a server, and the command.
 mod experiments_served;
 // The answers over the log of one node of a cluster.
-mod one_node;
+mod stream_mark;
 // Parameters that are refused.
 mod parameters;
 // Questions that name a segment of the site.

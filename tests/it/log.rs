@@ -16,6 +16,8 @@ mod queueing;
 mod reading;
 // The own log of a node.
 mod own_records;
+// The log of the cluster.
+mod shared;
 // Expiry of the oldest segments.
 mod retention;
 mod secret;

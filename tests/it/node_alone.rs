@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use parallax::testing::cli::demo::compile_demo;
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Response, Server, eventually, snapshot, temporary_directory};
+use crate::harness::{Client, Response, Server, eventually, temporary_directory};
 use crate::openapi::Description;
 use crate::starting::{block_start, unblock_start};
 
@@ -160,9 +160,8 @@ fn the_profile_of_a_node_has_the_position_in_the_stream() {
     assert!(ready.get("cluster").is_none() && ready.get("nodes").is_none(), "{ready}");
 }
 
-/// The targets of the admin address whose answers cover the log, and those whose answers cover the profiles. The visitor has
-/// the record with the seq 1.
-const OF_LOG: [&str; 14] = [
+/// The targets of the admin address whose answers name their place in the stream.
+const OF_LOG: [&str; 12] = [
     "/insights/overview?site=fjell",
     "/insights/overview?site=fjell&of=page&of=source",
     "/insights/top?site=fjell&of=page",
@@ -175,92 +174,35 @@ const OF_LOG: [&str; 14] = [
     "/insights/experiments?site=fjell",
     "/insights/experiment?site=fjell&key=slow-front",
     "/visitors/records?site=fjell&anonId=v1",
-    "/visitors/explain?site=fjell&anonId=v1&seq=1",
-    "/visitors/export?site=fjell&anonId=v1",
 ];
-const OF_PROFILES: [&str; 2] = ["/insights/audiences?site=fjell", "/visitors?site=fjell&anonId=v1"];
-const SCOPE: &str = "parallax-scope";
 const PAGE: &[u8] = br#"{"anonId":"v1","properties":{"path":"/"}}"#;
 
-/// Returns the scope of a response: its header field, and of an object the members `scope` and `nodes`.
-fn scope_of(response: &Response) -> (Option<String>, Vec<Value>) {
-    let is_object = response.field("content-type") == Some("application/json");
-    let body = if is_object { response.json() } else { Value::Null };
-    let members = ["scope", "nodes"].into_iter().filter_map(|name| body.get(name).cloned());
-    (response.field(SCOPE).map(str::to_owned), members.collect())
-}
-
 #[test]
-fn each_answer_of_a_node_says_which_events_it_covers() {
+fn an_event_is_in_the_log_of_the_cluster_when_the_stream_has_returned_it() {
     with_node(|server| {
-        assert_eq!(server.post("/v1/page?site=fjell", &[], PAGE).status, 200);
-        let mut admin = Client::to(server.admin);
-        for (name, targets) in [("node", &OF_LOG[..]), ("cluster", &OF_PROFILES)] {
-            for target in targets {
-                let response = admin.request("GET", target, &[]);
-                assert_eq!(response.status, 200, "{target}: {}", response.text());
-                // No heartbeat has been read, so the number of nodes is unknown.
-                let is_list = target.contains("/export");
-                let members = if is_list { vec![] } else { vec![json!(name), Value::Null] };
-                assert_eq!(scope_of(&response), (Some(name.to_owned()), members), "{target}");
-                let csv = admin.request("GET", target, &[("Accept", "text/csv")]);
-                assert_eq!((csv.status, csv.field(SCOPE)), (200, Some(name)), "{target}");
-                if let Some(etag) = response.field("etag") {
-                    let unchanged = admin.request("GET", target, &[("If-None-Match", etag)]);
-                    assert!(matches!(unchanged.status, 200 | 304), "{target}");
-                    assert_eq!(unchanged.field(SCOPE), Some(name), "{target}: {}", unchanged.status);
-                }
-            }
+        let receipt = server.post("/v1/page?site=fjell", &[], PAGE).json();
+        assert_eq!((&receipt["visible"], &receipt["seq"]), (&json!(false), &Value::Null), "{receipt}");
+        for target in OF_LOG {
+            let body = server.admin_get(target).json();
+            // An answer with several lists has the place in each of them.
+            let answer = body["lists"].get(0).unwrap_or(&body);
+            let mark = ["chain", "erasedTo"].map(|name| answer[name].clone());
+            assert_eq!(mark, [json!("00000000"), json!("0")], "{target}: {body}");
         }
-        let lists = admin.request("GET", OF_LOG[1], &[]).json()["lists"].clone();
-        assert!(
-            lists.as_array().is_some_and(|lists| lists.iter().all(|list| list["scope"] == "node")),
-            "{lists}"
-        );
-        let refused = admin.request("GET", "/insights/top?site=fjell&of=nothing", &[]);
-        assert_eq!((refused.status, refused.field(SCOPE)), (400, None), "a problem covers no events");
-        assert_eq!(server.admin_get("/readyz").json().get("nodes"), Some(&Value::Null));
+        let records = server.admin_get("/visitors/records?site=fjell&anonId=v1").json();
+        assert_eq!(records["records"], json!([]), "{records}");
+        assert_eq!(server.admin_get("/visitors/export?site=fjell&anonId=v1").text(), "");
     });
 }
 
 #[test]
-fn a_comparison_of_snapshots_says_that_it_covers_the_profiles_of_all_nodes() {
-    with_flags(|flags| {
-        let site = r#"{"site":"acme","trackingId":"track_acme","name":"Acme"}"#;
-        let file = snapshot(&[("site.json", site)], 1);
-        let flags = [flags, &["--admin-token", "secret"]].concat();
-        let server = Server::start(&[("acme.snapshot", &file)], &flags);
-        let target = "/insights/changes?site=acme";
-        let token = [("Authorization", "Bearer secret")];
-        let response = Client::to(server.admin).post(target, &token, &file);
-        assert_eq!(response.status, 200, "{}", response.text());
-        let expected = (Some("cluster".to_owned()), vec![json!("cluster"), Value::Null]);
-        assert_eq!(scope_of(&response), expected);
-    });
-}
-
-#[test]
-fn a_node_that_does_not_know_the_number_of_nodes_gives_no_verdict() {
-    with_node(|server| {
-        let answer = server.admin_get("/insights/experiment?site=fjell&key=slow-front").json();
-        let alarms = answer["alarms"].as_array().expect("alarms");
-        assert!(alarms.contains(&json!("one_node")), "{answer}");
-        let decision = ["action", "reason"].map(|name| &answer["decision"][name]);
-        assert_eq!(decision, ["cannot_decide", "alarm"]);
-        let list = server.admin_get("/insights/experiments?site=fjell").json();
-        let experiments = list["experiments"].as_array().expect("experiments");
-        assert!(!experiments.is_empty());
-        assert!(experiments.iter().all(|one| one["alarms"] == json!(["one_node"])), "{list}");
-    });
-}
-
-#[test]
-fn the_answers_of_a_server_that_is_alone_have_no_scope() {
+fn the_answers_of_a_server_that_is_alone_name_no_place_in_a_stream() {
     let server = Server::demo();
-    assert_eq!(server.post("/v1/page?site=fjell", &[], PAGE).status, 200);
-    for target in OF_LOG.iter().chain(&OF_PROFILES) {
-        let response = server.admin_get(target);
-        assert_eq!((response.status, scope_of(&response)), (200, (None, vec![])), "{target}");
+    assert_eq!(server.post("/v1/page?site=fjell", &[], PAGE).json()["seq"], "1");
+    for target in OF_LOG {
+        let body = server.admin_get(target).json();
+        let answer = body["lists"].get(0).unwrap_or(&body);
+        assert!(answer.get("chain").is_none() && answer.get("erasedTo").is_none(), "{target}: {body}");
     }
 }
 

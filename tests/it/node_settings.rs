@@ -43,10 +43,16 @@ fn write(directory: &TempDir, name: &str, bytes: &[u8], mode: u32) -> String {
     path.into_os_string().into_string().expect("UTF-8")
 }
 
-/// The program before members wrote the directory: states had the version 1.
 #[test]
 fn a_state_of_an_earlier_release_ends_the_start_with_the_file_and_the_remedy() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/node-1");
+    // The programs before members, and before the log of the cluster.
+    refuse_state("node-1", 1, ["00000000000000000017.checkpoint", "00000000000000000020.checkpoint"]);
+    refuse_state("node-2", 2, ["00000000000000000001.checkpoint", "00000000000000000006.checkpoint"]);
+}
+
+/// Starts a node with a directory of an earlier program, and with its newest checkpoint as the file of `--bootstrap`.
+fn refuse_state(name: &str, version: u32, [oldest, newest]: [&str; 2]) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     let directory = temporary_directory();
     let data = directory.path().join("data");
     fs::create_dir(&data).expect("created");
@@ -56,14 +62,14 @@ fn a_state_of_an_earlier_release_ends_the_start_with_the_file_and_the_remedy() {
     }
     let secret = fs::read(golden.with_extension("cluster-secret")).expect("a file");
     let secret = write(&directory, "secret", &secret, 0o600);
-    let bootstrap = golden.join("00000000000000000020.checkpoint");
+    let bootstrap = golden.join(newest);
     let bootstrap = bootstrap.to_str().expect("UTF-8");
     let own =
         ["--data", "data", "--cluster", "nats://127.0.0.1:1", "--node", "a", "--cluster-secret", &secret];
     let other = [&own[..], &["--data", "empty", "--bootstrap", bootstrap]].concat();
-    for (flags, file) in [(&own[..], "00000000000000000017.checkpoint"), (&other[2..], "--bootstrap")] {
+    for (flags, file) in [(&own[..], oldest), (&other[2..], "--bootstrap")] {
         let error = refused(&directory, flags);
-        assert!(error.contains(file) && error.contains("has version 1"), "{error}");
+        assert!(error.contains(file) && error.contains(&format!("has version {version}")), "{error}");
         assert!(error.contains("found the cluster again with `parallax cluster found`"), "{error}");
     }
 }
@@ -75,7 +81,7 @@ fn a_node_without_a_checkpoint_of_its_own_needs_the_file_of_bootstrap() {
     let cluster = ["--cluster", "nats://127.0.0.1:1", "--node", "a", "--cluster-secret", &secret];
     let error = refused(&directory, &[&cluster[..], &["--data", "data", "--bootstrap", "missing"]].concat());
     assert!(error.contains("cannot read --bootstrap missing: there is no such file"), "{error}");
-    assert!(error.contains("copy the newest checkpoint of another node"), "{error}");
+    assert!(error.contains("copy the data directory of another node"), "{error}");
 }
 
 #[test]

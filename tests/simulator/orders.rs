@@ -1,6 +1,6 @@
 //! Orders, the file `positions`, and the rule that drops ties, compared with plain oracles.
 
-use parallax::testing::cluster::order::{ENTRY_BYTES, Positions, droppable, order};
+use parallax::testing::cluster::order::{ENTRY_BYTES, PositionEntry, Positions, droppable, order};
 use parallax::testing::record::IdTag;
 use parallax::testing::visitors::ties::{TieEntry, users_around};
 
@@ -72,6 +72,46 @@ fn random_runs(dice: &mut Dice) -> Vec<Run> {
     runs.collect()
 }
 
+fn on_message(
+    positions: &mut Positions,
+    position: u64,
+    own_first: Option<u64>,
+    makes_tie: bool,
+) -> Option<PositionEntry> {
+    let first = own_first.map(|first_seq| PositionEntry { first_seq, order: order(position, 0) });
+    positions.on_message(first, makes_tie)
+}
+
+/// In the log of the cluster, a record without effect has no seq, but the order of a record counts it.
+#[test]
+fn the_file_positions_of_the_log_of_the_cluster_puts_each_record_between_the_same_ties() {
+    let mut entries = 0;
+    for seed in 1..2_000 {
+        let mut dice = Dice(seed);
+        let (mut positions, mut truths, mut ties) = (Positions::default(), Vec::new(), Vec::new());
+        for position in 1..=40 {
+            let accepted = (0..1 + dice.below(5) as u64).map(|index| order(position, index));
+            let effective: Vec<u64> = accepted.filter(|_| dice.below(3) > 0).collect();
+            if effective.is_empty() {
+                continue;
+            }
+            let tie = (dice.below(4) == 0).then(|| effective[dice.below(effective.len())]);
+            positions.on_records(truths.len() as u64 + 1, &effective, tie.is_some());
+            truths.extend(effective);
+            ties.extend(tie);
+        }
+        let is_before = |order: u64| ties.partition_point(|tie| *tie <= order);
+        let last_seq = truths.len() as u64;
+        for (seq, truth) in (1..).zip(&truths) {
+            let found = positions.order_of(seq, last_seq);
+            assert_eq!(is_before(found), is_before(*truth), "seed {seed}, seq {seq}");
+        }
+        entries += positions.len();
+        assert!(positions.len() < truths.len(), "not every record has an entry");
+    }
+    assert!(entries > 0);
+}
+
 /// The order by the file can differ from the true one, but not by a tie between them.
 #[test]
 fn the_file_positions_puts_each_record_between_the_same_ties() {
@@ -89,13 +129,13 @@ fn the_file_positions_puts_each_record_between_the_same_ties() {
                 let checkpoint = crash.saturating_sub(1 + dice.below(6) as u64);
                 file.extend_from_slice(&[7; ENTRY_BYTES - 1]);
                 positions = Positions::from_bytes(&file);
-                positions.rewind(checkpoint);
+                positions.rewind(order(checkpoint, u64::MAX));
                 let again = runs.iter().filter(|run| (checkpoint + 1..crash).contains(&run.position));
                 again.for_each(|run| {
-                    positions.on_message(run.position, run.own_first, run.tie.is_some());
+                    on_message(&mut positions, run.position, run.own_first, run.tie.is_some());
                 });
             }
-            positions.on_message(run.position, run.own_first, run.tie.is_some());
+            on_message(&mut positions, run.position, run.own_first, run.tie.is_some());
             file = positions.to_bytes();
         }
         saved_entries += runs.iter().filter(|run| run.own_first.is_some()).count() * ENTRY_BYTES - file.len();
@@ -118,26 +158,34 @@ fn the_file_positions_puts_each_record_between_the_same_ties() {
 #[test]
 fn a_record_that_is_accepted_again_keeps_its_first_order() {
     let mut positions = Positions::default();
-    positions.on_message(3, Some(1), true);
-    positions.on_message(5, Some(4), false);
-    positions.on_message(9, Some(1), true);
+    on_message(&mut positions, 3, Some(1), true);
+    on_message(&mut positions, 5, Some(4), false);
+    on_message(&mut positions, 9, Some(1), true);
     assert_eq!([1, 3, 4].map(|seq| positions.order_of(seq, 9)), [order(3, 0), order(3, 2), order(5, 0)]);
-    positions.on_message(11, Some(9), false);
+    on_message(&mut positions, 11, Some(9), false);
     assert_eq!(positions.order_of(9, 9), order(11, 0));
     positions.delete_after(4);
     assert_eq!(positions.order_of(9, 9), order(5, 5), "the entry of other content is deleted");
-    positions.on_message(12, Some(5), false);
+    on_message(&mut positions, 12, Some(5), false);
     assert_eq!(positions.order_of(9, 9), order(12, 4));
 }
 
 #[test]
 fn a_record_that_is_under_way_is_not_below_the_oldest_order() {
     let mut positions = Positions::default();
-    assert_eq!(positions.oldest(1, 0, 7), order(8, 0), "the next message can have the first record");
-    positions.on_message(8, Some(1), true);
-    assert_eq!(positions.oldest(1, 3, 9), order(8, 0));
-    assert_eq!(positions.oldest(3, 3, 9), order(8, 2));
-    assert_eq!(positions.oldest(4, 3, 9), order(10, 0), "retention has deleted all that has returned");
+    assert_eq!(
+        positions.oldest(1, 0, order(7, u64::MAX)),
+        order(8, 0),
+        "the next message can have the first record"
+    );
+    on_message(&mut positions, 8, Some(1), true);
+    assert_eq!(positions.oldest(1, 3, order(9, u64::MAX)), order(8, 0));
+    assert_eq!(positions.oldest(3, 3, order(9, u64::MAX)), order(8, 2));
+    assert_eq!(
+        positions.oldest(4, 3, order(9, u64::MAX)),
+        order(10, 0),
+        "retention has deleted all that has returned"
+    );
 }
 
 #[test]
@@ -150,9 +198,9 @@ fn the_orders_of_a_log_that_was_alone_are_its_seqs() {
             }
         }
         assert_eq!(positions.len() as u64, last / 65_536 + 1);
-        let later =
-            Positions::from_bytes(&positions.to_bytes()).on_message(last / 65_536 + 1, Some(last + 1), false);
-        assert!(later.is_some_and(|entry| order(entry.position, 0) > last), "the first era is after the log");
+        let mut restored = Positions::from_bytes(&positions.to_bytes());
+        let later = on_message(&mut restored, last / 65_536 + 1, Some(last + 1), false);
+        assert!(later.is_some_and(|entry| entry.order > last), "the first era is after the log");
     }
 }
 
@@ -160,8 +208,8 @@ fn the_orders_of_a_log_that_was_alone_are_its_seqs() {
 fn the_records_below_the_floor_end_before_an_entry_or_at_the_last_returned_one() {
     let mut positions = Positions::default();
     assert_eq!(positions.first_seq_from(order(3, 0), 7), 8, "without an entry nothing is known");
-    positions.on_message(3, Some(1), true);
-    positions.on_message(9, Some(5), true);
+    on_message(&mut positions, 3, Some(1), true);
+    on_message(&mut positions, 9, Some(5), true);
     let first = |floor| positions.first_seq_from(floor, 7);
     assert_eq!(first(0), 0, "no member has a floor");
     assert_eq!([order(3, 0), order(3, 1), order(9, 0)].map(first), [1, 5, 5]);

@@ -22,7 +22,7 @@ import {
 import { Answer, Empty, Notice, Select } from './parts.js';
 import { may, setGrants } from './rights.js';
 
-const isOfRange = { area: 'numbers', hasRange: true, hasFilters: true, isOfOneLog: true };
+const isOfRange = { area: 'numbers', hasRange: true, hasFilters: true };
 
 // Each page with its title, the module that has it, and the name of its component there.
 const PAGES = {
@@ -33,8 +33,8 @@ const PAGES = {
   retention: { title: 'Retention', load: () => import('./retention.js'), component: 'Retention', ...isOfRange },
   paths: { title: 'Paths', load: () => import('./paths.js'), component: 'Paths', ...isOfRange },
   pages: { title: 'Pages', load: () => import('./pages.js'), component: 'Pages', ...isOfRange },
-  experiments: { title: 'Experiments', load: () => import('./experiments.js'), component: 'Experiments', area: 'numbers', isOfOneLog: true },
-  experiment: { title: 'Experiments', load: () => import('./experiment.js'), component: 'Experiment', area: 'numbers', isOfOneLog: true, isLinked: false },
+  experiments: { title: 'Experiments', load: () => import('./experiments.js'), component: 'Experiments', area: 'numbers' },
+  experiment: { title: 'Experiments', load: () => import('./experiment.js'), component: 'Experiment', area: 'numbers', isLinked: false },
   audiences: { title: 'Audiences', load: () => import('./audiences.js'), component: 'Audiences', area: 'audiences' },
   visitors: { title: 'Visitors', load: () => import('./people.js'), component: 'People', ...isOfRange, area: 'visitors' },
   visitor: { title: 'Visitors', load: () => import('./visitors.js'), component: 'Visitors', area: 'decisions', isLinked: false },
@@ -253,27 +253,23 @@ function Console({ link }) {
   setGrants(access.data?.grants ?? []);
   const answer = useAnswer('sites', { every: POLL_MS });
   const sites = answer.data?.sites ?? [];
-  // Only a node of a cluster has this member.
-  const ready = useAnswer('readyz', { accept: 503 }).data;
-  const isNode = ready?.cluster;
   const site = query.has('site') ? sites.find((one) => one.site === query.get('site')) : sites[0];
   const range = site && rangeOf(query, site.timeZone);
   const page = shownPage(state, site);
   useEffect(() => {
     document.title = `${PAGES[page].title} – Parallax`;
   }, [page]);
-  const { title, needsNoSite, isOfOneLog } = PAGES[page];
+  const { title, needsNoSite } = PAGES[page];
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     ${linked ? html`<${linked.LinkedHeader} ...${{ site, link, title: PAGES[page].title }} days=${PAGES[page].hasRange && site && daysOfRange(range, site.timeZone)} chips=${PAGES[page].hasFilters && html`<${Chips} query=${query} />`} />` : html`<${Header} ...${{ page, query, sites, site, range, name: access.data?.name }} />`}
     <main id="main" class=${isLinked && 'linked'} tabindex="-1">
       <h1 class="hidden">${title}</h1>
-      ${isNode && isOfOneLog && html`<p class="dim small">The events are of this node only, 1 of ${ready.nodes ?? '?'}.</p>`}
       ${
         (access.data && (needsNoSite || site) && !mayOpen(page, site)) || !access.data
           ? html`<${Answer} of=${access}>${() => html`<${Hidden} ...${{ page, site }} />`}<//>`
           : needsNoSite || site
-            ? html`<${Guarded} key=${needsNoSite ? page : `${page} ${site.site}`} page=${page} ...${{ site, query, range, sites: answer, isNode }} />`
+            ? html`<${Guarded} key=${needsNoSite ? page : `${page} ${site.site}`} page=${page} ...${{ site, query, range, sites: answer }} />`
             : html`<${Answer} of=${answer}>${() => html`<${NoSite} id=${query.get('site')} />`}<//>`
       }
     </main>

@@ -11,7 +11,6 @@ export const ALARMS = {
   arm_error: 'One arm has more than its share of the visitors with an error. Repair it, and begin again with a new key.',
   mixed_currencies: 'The values have several currencies, which are never added up. Add one to the URL of the result, such as &currency=EUR, or give the goal a property of one.',
   enrolment_stalled: 'No visitor saw an arm for 24 hours, while pages were viewed. Check that the page sends its experiments, and that no other rule comes before this one.',
-  one_node: 'This server lacks the events of the other nodes. Use its numbers for no decision.',
 };
 
 // The key of the holdout of the site. No experiment can have it.

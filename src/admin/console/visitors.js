@@ -15,36 +15,36 @@ const NO_VISITOR = { anonId: null, userId: null, seq: null, route: null, url: nu
 // Returns the parameters that name the visitor of the state, or null.
 const visitorOf = (query) => KINDS.map(([kind]) => query.get(kind) && { [kind]: query.get(kind) }).find(Boolean) ?? null;
 
-export function Visitors({ site, query, isNode }) {
+export function Visitors({ site, query }) {
   const visitor = visitorOf(query);
   const key = JSON.stringify(visitor);
   return html`
     ${may('visitors', site.site) && html`<p class="crumb"><a href=${pageUrl('visitors', NO_VISITOR)}>All visitors</a></p>`}
     <${FindById} key=${`find ${key}`} visitor=${visitor} />
     ${!may('visitors', site.site) && html`<p class="dim small">Your role explains decisions for a visitor without a past. The ID decides only the arm of an experiment.</p>`}
-    ${visitor ? html`<${may('visitors', site.site) ? Visitor : InventedVisitor} key=${key} ...${{ site, visitor, query, isNode }} />` : html`<${Empty}>Enter the ID of a visitor, as your pages send it. Your own anonymous ID is in a cookie of your website, or in its requests.<//>`}
+    ${visitor ? html`<${may('visitors', site.site) ? Visitor : InventedVisitor} key=${key} ...${{ site, visitor, query }} />` : html`<${Empty}>Enter the ID of a visitor, as your pages send it. Your own anonymous ID is in a cookie of your website, or in its requests.<//>`}
   `;
 }
 
 const InventedVisitor = ({ site, visitor, query }) => html`<${Explain} ...${{ site, visitor, query }} recorded=${null} />`;
 
-function Visitor({ site, visitor, query, isNode }) {
+function Visitor({ site, visitor, query }) {
   const [erased, setErased] = useState(null);
   const answer = useAnswer(url('visitors', { site: site.site, v: erased?.seq }, visitor));
   return html`
     ${erased && html`<${Notice} tone="good">Erased: ${counted(erased.erased.records, 'record')}, and ${counted(erased.erased.redacted, 'record')} of other visitors redacted. Nothing of the visitor is left on disk.${erased.pending?.length > 0 && html` These nodes have not confirmed yet: <bdi>${erased.pending.join(', ')}</bdi>.`}<//>`}
     <${Answer} of=${answer}>
       ${(data) => html`
-        <${Profile} ...${{ data, site, visitor, isNode }} onErased=${setErased} />
+        <${Profile} ...${{ data, site, visitor }} onErased=${setErased} />
         <${Explain} ...${{ site, visitor, query }} recorded=${data.context} />
         ${query.has('seq') && html`<${Past} key=${query.get('seq')} ...${{ site, visitor }} seq=${query.get('seq')} />`}
-        <${Timeline} key=${erased?.seq ?? 0} ...${{ site, visitor, isNode }} />
+        <${Timeline} key=${erased?.seq ?? 0} ...${{ site, visitor }} />
       `}
     <//>
   `;
 }
 
-function Profile({ data, site, visitor, isNode, onErased }) {
+function Profile({ data, site, visitor, onErased }) {
   const { profile, known, aliases } = data;
   const facts = profile.visitor;
   const [isErasing, setErasing] = useState(false);
@@ -53,7 +53,7 @@ function Profile({ data, site, visitor, isNode, onErased }) {
     <div class="row profile-head">
       <h2 class="grow"><bdi>${id}</bdi> ${!known && html`<${Pill}>no profile<//>`}</h2>
       ${may('exports', site.site) && html`
-        <${Export} ...${{ site, visitor, isNode }} />
+        <${Export} ...${{ site, visitor }} />
         <button type="button" class="danger" onClick=${() => setErasing(true)}>Erase …</button>
       `}
     </div>
@@ -111,7 +111,7 @@ function Counts({ unit, label, counts, site }) {
   return html`<${Scroll} label=${label}><${Table} label=${label} columns=${columns} rows=${rows} keyOf=${([name]) => name} /><//>`;
 }
 
-function Export({ site, visitor, isNode }) {
+function Export({ site, visitor }) {
   const [state, setState] = useState('');
   const run = async () => {
     setState('Exporting …');
@@ -123,7 +123,7 @@ function Export({ site, visitor, isNode }) {
       setState(problem.message);
     }
   };
-  return html`<span class="dim small" role="status">${state}</span><button type="button" onClick=${run}>Export${isNode && ' (this node only)'}</button>`;
+  return html`<span class="dim small" role="status">${state}</span><button type="button" onClick=${run}>Export</button>`;
 }
 
 // A long export has several parts. Each names the place where the next one begins.
@@ -171,7 +171,7 @@ function Erase({ site, visitor, id, onErased, onClose }) {
 }
 
 // The records, newest first. `pages` holds the pages that were asked for.
-function Timeline({ site, visitor, isNode }) {
+function Timeline({ site, visitor }) {
   const [before, setBefore] = useState(null);
   const [records, setRecords] = useState([]);
   const answer = useAnswer(url('visitors/records', { site: site.site, limit: RECORDS_PER_PAGE, before }, visitor));
@@ -183,7 +183,7 @@ function Timeline({ site, visitor, isNode }) {
       ]);
   }, [answer.data]);
   return html`
-    <${Card} title="Records" note=${'newest first' + (isNode ? ' (this node only)' : '')}>
+    <${Card} title="Records" note="newest first">
       <ol class="timeline">${records.map((record) => html`<${Entry} key=${record.seq} record=${record} site=${site} />`)}</ol>
       <${Answer} of=${answer}>
         ${(data) => html`

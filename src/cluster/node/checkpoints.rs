@@ -149,6 +149,7 @@ impl Node {
             if let Err(error) = self.positions.save(self.log.first_seq()) {
                 tracing::error!(%error, "cannot write the file `positions`; exports and erasures may miss events after a crash");
             }
+            self.shared.save();
         }
         let Some(state) = &self.state else { return Vec::new() };
         let mut saved = state.save();
@@ -161,6 +162,12 @@ impl Node {
     /// Notes that the checkpoint of a position is complete.
     pub(crate) fn on_checkpoint(&mut self, position: u64) {
         self.kept.complete(position);
+        self.shared.set_needed(self.kept.needed_seq());
+    }
+
+    /// Returns whether a checkpoint can be made: the table has all records that the state has.
+    pub(crate) fn is_consistent(&self) -> bool {
+        self.stalled.is_none()
     }
 }
 
@@ -186,6 +193,13 @@ impl KeptStates {
             let surplus = self.complete.len().saturating_sub(CHECKPOINT_GENERATIONS);
             self.complete.drain(..surplus);
         }
+    }
+
+    /// Returns the seq of the log of the cluster up to which no kept checkpoint needs records: 0 while an earlier process
+    /// wrote one of them.
+    fn needed_seq(&self) -> u64 {
+        let oldest = self.complete.front().filter(|_| self.complete.len() >= CHECKPOINT_GENERATIONS);
+        oldest.map_or(0, |state| state.seq)
     }
 
     /// Returns the seq up to which retention may delete records: 0 while an earlier process wrote one of the

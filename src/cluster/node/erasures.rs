@@ -14,7 +14,6 @@ use crate::cluster::follow::OwnLog;
 use crate::cluster::message::RunRecord;
 use crate::cluster::nodes::Erasure;
 use crate::cluster::old_records::{OldRecords, first_allowed_seq};
-use crate::cluster::order::order;
 use crate::cluster::seal;
 use crate::record::RecordKind;
 use crate::visitors::live::ProfileTable;
@@ -162,6 +161,7 @@ impl Node {
             }
             // Its memory has the records as they were.
             self.log.read_again();
+            self.shared.read_again();
             self.hasten_heartbeat();
         }
     }
@@ -191,8 +191,8 @@ impl Node {
             // The node has not read the tombstone, so each erased record can have taken effect after it.
             self.erasures.begin(ErasureTask { noted_after: 0, ..task });
         }
-        let next_order = order(state.global_position() + 1, 0);
-        let is_erased = |erasure: &Erasure| erasure.order < next_order;
+        let last_order = state.last_order();
+        let is_erased = |erasure: &Erasure| erasure.order <= last_order;
         self.erasures.erase_unseen(last_accepted, is_erased);
     }
 

@@ -13,12 +13,22 @@ use crate::cluster::follow::{Comparison, Head, OwnLog, is_same_stream, known_seq
 use crate::cluster::forward::Forwarder;
 use crate::cluster::link::{Command, EventKind, MessageBytes, PublishedEra};
 use crate::cluster::message::{Sender, StreamMessage};
+use crate::cluster::order::PositionEntry;
 use crate::cluster::seal;
+use crate::cluster::shared_log::EffectiveRecords;
 use crate::cluster::state::StreamState;
 use crate::ids;
 use crate::metrics::cluster::ClusterState;
 use crate::record::RecordKind;
 use crate::visitors::live::ProfileTable;
+
+/// The accepted records of a message, before they are in the log of the cluster.
+pub(super) struct AcceptedRecords {
+    run: AcceptedRun,
+    records: EffectiveRecords,
+    /// True if no own record of an erasure could be under way.
+    is_settled: bool,
+}
 
 impl Node {
     /// Handles the next event. Returns whether there was one.
@@ -148,7 +158,7 @@ impl Node {
                 clock,
             ),
             None => self.stop(
-                "no checkpoint of this node fits the stream; start it with --bootstrap and the newest checkpoint of another node",
+                "no checkpoint of this node fits the stream; stop it, and copy the data directory of another node",
                 clock,
             ),
         }
@@ -215,14 +225,15 @@ impl Node {
             tracing::error!(%error, "cannot compare the last returned record with the own log");
         }
         let known = known_seq(&self.follower.producer, state, &self.log);
-        let global_position = state.global_position();
+        let (seq, last_order) = (state.seq, state.last_order());
         match self.follower.on_loaded(state, &self.log, known, new_id) {
             Some(verified) => self.on_new_producer(verified),
             None => self.forwarder = Forwarder::new(self.follower.returned(state)),
         }
         self.membership.on_loaded();
         self.note_removal();
-        self.positions.rewind(global_position);
+        self.shared.on_loaded(seq, last_order);
+        self.positions.rewind(last_order);
         self.positions.delete_after(self.log.last_seq());
         self.positions.set_returned(self.returned());
         self.begin_unread_erasures();
@@ -235,6 +246,7 @@ impl Node {
             "the own log and the stream differ; sending the log again from here under a new producer ID"
         );
         self.forwarder = Forwarder::new(verified_seq);
+        self.log_seqs.clear();
         self.sent_before = verified_seq;
         self.positions.set_returned(self.returned());
     }
@@ -261,7 +273,7 @@ impl Node {
             }
             Step::WrongPosition => {
                 let reason = format!(
-                    "the stream lacks the messages {} to {}; start with --bootstrap and a newer checkpoint of another node",
+                    "the stream lacks the messages {} to {}; stop this node, and copy the data directory of another node",
                     state.position + 1,
                     message.position - 1
                 );
@@ -300,33 +312,59 @@ impl Node {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Selects the records of a run that take effect, then adds them to the log of the cluster and to the table.
     fn accept(&mut self, mut run: AcceptedRun, profiles: &mut ProfileTable, clock: &dyn Clock) {
         let Some(state) = &mut self.state else { return };
-        let (mut records, mut bytes, first) = (0, 0, run.first);
-        let (mut makes_entry, mut tombstones, mut effective) = (false, Vec::new(), Vec::new());
+        let (mut records, first) = (EffectiveRecords::default(), run.first);
         let is_settled = self.erasures.is_settled();
         while let Some((record, is_effective)) = run.next_record(state) {
-            if is_effective && record.record.kind == RecordKind::Tombstone {
-                let order = state.order(record.seq - first);
-                let sealed =
-                    seal::open(&self.keys.seal, record.key, record.record.payload).unwrap_or_default();
-                let hashes = sealed.hashes.into_iter().collect();
-                profiles.apply_tombstone(&record.record, order, &sealed.keys, &hashes);
-                tombstones.push((record.key, record.seq, record.record.received_ms));
-                makes_entry = true;
-            } else if is_effective {
-                makes_entry |= profiles.apply(&record.record, state.order(record.seq - first));
+            let order = state.order(record.seq - first);
+            if is_effective {
+                records.push(&record, order);
             }
-            self.erasures.on_accepted(&record, is_effective, state.order(record.seq - first));
-            if is_effective && !is_settled {
-                effective.push(record.seq);
-            }
-            (records, bytes) = (records + 1, bytes + record.bytes.len());
+            self.erasures.on_accepted(&record, is_effective, order);
         }
-        profiles.on_folded(records, bytes);
+        self.stalled = Some(AcceptedRecords { run, records, is_settled });
+        self.finish_stalled(profiles, clock);
+    }
+
+    /// Adds the records of the last message to the log and to the table. Returns whether nothing is left to add: while the
+    /// disk fails, the node reads no message.
+    pub(super) fn finish_stalled(&mut self, profiles: &mut ProfileTable, clock: &dyn Clock) -> bool {
+        let Some((accepted, state)) = self.stalled.take().zip(self.state.as_ref()) else { return true };
+        let first_seq = state.seq + 1 - accepted.records.len();
+        if !self.shared.add(first_seq, &accepted.records) {
+            self.stalled = Some(accepted);
+            return false;
+        }
+        let AcceptedRecords { run, records, is_settled } = accepted;
+        let (mut makes_entry, mut tombstones, mut effective) = (false, Vec::new(), Vec::new());
+        for (record, order, seq) in records.iter() {
+            if record.kind == RecordKind::Tombstone {
+                let sealed = seal::open(&self.keys.seal, record.key, record.payload).unwrap_or_default();
+                let hashes = sealed.hashes.into_iter().collect();
+                profiles.apply_tombstone(&record, order, &sealed.keys, &hashes);
+                tombstones.push((record.key, seq, record.received_ms));
+                makes_entry = true;
+            } else {
+                makes_entry |= profiles.apply(&record, order);
+            }
+            if !is_settled {
+                effective.push(seq);
+            }
+        }
+        profiles.on_folded(records.len() as usize, records.byte_len());
+        if records.len() > 0 {
+            self.shared.note_orders(first_seq, &records, makes_entry);
+        }
+        self.publish_log_end();
+        if run.producer_id() == self.follower.producer.id {
+            self.log_seqs.add(first_seq, &records);
+        }
         let last_own = self.compare(&run, &effective, clock);
         self.note_positions(&run, makes_entry, last_own.is_some());
         self.begin_erasures(&tombstones, last_own.unwrap_or(0), profiles);
+        true
     }
 
     /// Compares a run with the own log. Returns the last seq of the run that is the own log's, if it has one.
@@ -358,9 +396,10 @@ impl Node {
     /// Notes the position of own records, if there are entries of ownership between them and the records before.
     fn note_positions(&mut self, run: &AcceptedRun, makes_tie: bool, is_own: bool) {
         let Some(state) = &self.state else { return };
-        let (position, returned) = (state.global_position(), self.follower.returned(state));
+        let returned = self.follower.returned(state);
         if makes_tie || is_own {
-            self.positions.on_message(position, is_own.then_some(run.first), makes_tie, returned);
+            let first = PositionEntry { first_seq: run.first, order: state.order(0) };
+            self.positions.on_message(is_own.then_some(first), makes_tie, returned);
         }
     }
 
@@ -389,7 +428,7 @@ impl Node {
     fn on_returned(&mut self, returned_seq: u64, clock: &dyn Clock) {
         self.forwarder.on_returned(returned_seq, monotonic_ms(clock));
         while let Some(batch) = self.waiting.next_returned(returned_seq) {
-            batch.complete(true);
+            batch.complete_visible(|seq| self.log_seqs.of(seq));
         }
         self.log.forget_through(returned_seq);
         let clock_ms = self.state.as_ref().map_or(i64::MIN, |state| state.clock_ms);
@@ -405,10 +444,12 @@ impl Node {
         if self.follower.is_caught_up {
             return;
         }
+        let seq = state.seq;
         if let Some(verified) = self.follower.on_position(state, &self.log, Self::random_id()) {
             self.on_new_producer(verified);
         }
         if self.follower.is_caught_up {
+            self.shared.end_tail(seq);
             self.set_state(ClusterState::Connected, "", clock);
             self.leave_producer_of_other_node();
             self.void_old_records();

@@ -43,7 +43,7 @@ impl Node {
             position: state.position,
             marks: self.heartbeats.marks.newest(),
             erased_to: self.erasures.erased_to(state.position),
-            oldest: self.positions.orders().oldest(self.log.first_seq(), state.global_position()),
+            oldest: self.oldest_order(state),
             first_seq: self.log.first_seq(),
             unreturned: self.log.last_seq().saturating_sub(self.follower.returned(state)),
             members: members
@@ -105,7 +105,7 @@ impl Node {
                     node = node_name,
                     position,
                     "the profiles of this node differ from those of another node; compare all nodes with `parallax cluster status`, and \
-                     start the one that differs with an empty data directory and --bootstrap"
+                     start the one that differs with a copy of the data directory of another one"
                 );
             }
             // A mark from before the stream lost its end has another chain too.

@@ -137,8 +137,14 @@ impl Node {
 
     /// Returns the rules for the ties of the table. A node that is no member keeps the ties of its own records.
     pub(super) fn order_rules(&self, state: &StreamState) -> OrderRules {
-        let own = self.positions.orders().oldest(self.log.first_seq(), state.global_position());
+        let own = self.oldest_order(state);
         OrderRules { base_position: state.era.base_position, floor: state.nodes.floor().min(own) }
+    }
+
+    /// Returns the order below which this node has no record, in its own log and in that of the cluster.
+    pub(super) fn oldest_order(&self, state: &StreamState) -> u64 {
+        let own = self.positions.orders().oldest(self.log.first_seq(), state.last_order());
+        own.min(self.shared.oldest(state.last_order()))
     }
 
     /// Stops the node if it was away for so long that the state does not know its log any more.

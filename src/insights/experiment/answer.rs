@@ -5,9 +5,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::activity::Activity;
 use super::arm_count::ArmCount;
-use super::comparison::{
-    ComparedMetric, ComparedSegment, baseline, compare_arms, compare_segments, withhold_verdicts,
-};
+use super::comparison::{ComparedMetric, ComparedSegment, baseline, compare_arms, compare_segments};
 use super::count::{ExperimentCount, count_experiment};
 use super::decision::{Decision, Facts, decide};
 use super::known::KnownExperiment;
@@ -48,12 +46,9 @@ pub(crate) fn answer_experiment(
     make_answered_log: &dyn Fn() -> AnsweredLog,
 ) -> Result<Answer, ScanError> {
     let count = count_experiment(columns, question, site, limits)?;
-    let mut compared = compare_arms(question, &count, limits)?;
-    let mut segments = compare_segments(question, &count, limits)?;
+    let compared = compare_arms(question, &count, limits)?;
+    let segments = compare_segments(question, &count, limits)?;
     let answered_log = make_answered_log();
-    if answered_log.scope.is_part() {
-        withhold_verdicts(compared.iter_mut().chain(segments.iter_mut().flatten().flatten()));
-    }
     Ok(write_experiment(question, site, &count, &compared, &segments, now_ms, answered_log))
 }
 
@@ -66,7 +61,7 @@ fn write_experiment(
     now_ms: i64,
     answered_log: AnsweredLog,
 ) -> Answer {
-    let split = Split::of(question, count, answered_log.scope, now_ms);
+    let split = Split::of(question, count, now_ms);
     let mut document = begin_document(&question.range, site, answered_log);
     let mut insert = |name: &str, value: Json| document.insert(name.to_owned(), value);
     let is_exploratory = is_exploratory(question, count);

@@ -165,14 +165,6 @@ pub(super) fn compare_segments(
     Ok(results.into_iter().map(|segments| segments.into_iter().map(&mut judge_segment).collect()).collect())
 }
 
-/// Removes the verdicts of a comparison over a part of all events. Such events are no sample: if a node has the exposures of an
-/// arm and another node has their goals, a better arm looks worse.
-pub(super) fn withhold_verdicts<'m>(compared_metrics: impl Iterator<Item = &'m mut ComparedMetric>) {
-    for compared_arm in compared_metrics.flat_map(|metric| &mut metric.against) {
-        compared_arm.verdict = None;
-    }
-}
-
 /// Returns the index of the baseline. `key` is the key of the baseline in the question. If it is given, the baseline is
 /// the arm with this key. If no arm has this key, returns `None`, and then no arm is compared. If `key` is `None`, the
 /// baseline is the arm `default`, or the first arm if there is no arm `default`.

@@ -17,7 +17,6 @@ use crate::insights::questions::answer::{Answer, AnsweredLog, Cell, begin_docume
 use crate::insights::questions::limits::{Limits, ScanError};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::sql_parts::{begin_events, instant, text};
-use crate::scope::Scope;
 
 /// The columns of CSV and of tables.
 const HEADER: [&str; 8] =
@@ -53,7 +52,7 @@ pub(crate) fn answer_experiments(
     let mut experiments = Vec::new();
     let mut lines = Vec::new();
     for ((known, places), count) in question.known.iter().zip(&counts) {
-        let numbers = numbers_of(question, known, count, last_page_ms, answered_log.scope);
+        let numbers = numbers_of(question, known, count, last_page_ms);
         lines.push(line(known, &numbers));
         experiments.push(experiment_json(known, places, numbers, question.now_ms));
     }
@@ -69,7 +68,6 @@ fn numbers_of(
     known_experiment: &KnownExperiment,
     count: &ListedCount,
     last_page_ms: Option<i64>,
-    scope: Scope,
 ) -> Numbers {
     let exposed_at = |number: usize| count.exposed_at.get(number).map_or(&[][..], Vec::as_slice);
     let exposed = |number: usize| exposed_at(number).iter().sum::<u64>();
@@ -98,7 +96,7 @@ fn numbers_of(
         exposed,
         others: visitors.others,
         both: count.both,
-        alarms: Split::between(&visitors, newest, question.start_ms(known_experiment), scope).alarms,
+        alarms: Split::between(&visitors, newest, question.start_ms(known_experiment)).alarms,
     }
 }
 

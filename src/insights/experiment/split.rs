@@ -7,7 +7,6 @@ use super::question::ExperimentQuestion;
 use crate::condition::{self, without_residue};
 use crate::insights::statistics::metric::has_too_many_doubtful;
 use crate::insights::statistics::mismatch::{Mismatch, test_any_time, test_errors};
-use crate::scope::Scope;
 use crate::site::catalog::phases::{Coverage, Phase};
 
 /// The result of the test of the split, and the alarms.
@@ -57,12 +56,7 @@ impl Visitors<'_> {
 
 impl Split {
     /// Compares the split in the range of a question with the weights of the phase.
-    pub(super) fn of(
-        question: &ExperimentQuestion,
-        count: &ExperimentCount,
-        scope: Scope,
-        now_ms: i64,
-    ) -> Self {
+    pub(super) fn of(question: &ExperimentQuestion, count: &ExperimentCount, now_ms: i64) -> Self {
         let visitors = Visitors {
             arms: count.arms.iter().map(|arm| (arm.key.as_str(), arm.exposed_at.as_slice())).collect(),
             others: count.other_exposed(),
@@ -73,12 +67,12 @@ impl Split {
             is_open: question.known.is_open(now_ms),
             has_mixed_currencies: count.money.is_mixed(),
         };
-        Self::between(&visitors, question.phases(), question.range.start, scope)
+        Self::between(&visitors, question.phases(), question.range.start)
     }
 
     /// Tests the split in a range. `phases` are the phases that overlap the range. `start_ms` is the start of the
-    /// range. `scope` has the events that were counted.
-    pub(super) fn between(visitors: &Visitors<'_>, phases: &[Phase], start_ms: i64, scope: Scope) -> Self {
+    /// range.
+    pub(super) fn between(visitors: &Visitors<'_>, phases: &[Phase], start_ms: i64) -> Self {
         let first = phases.first().filter(|phase| phase.from_ms() <= start_ms);
         let weights = first.map(|phase| weights_of(phase, visitors));
         // If the range starts before the first phase, the start of the first phase is no change of the weights.
@@ -103,7 +97,6 @@ impl Split {
             ("arm_error", visitors.fail_unevenly()),
             ("enrolment_stalled", visitors.is_open && visitors.activity.has_stalled(exposed)),
             ("mixed_currencies", visitors.has_mixed_currencies),
-            ("one_node", scope.is_part()),
         ];
         let alarms = alarms.into_iter().filter(|(_, is_raised)| *is_raised).map(|(name, _)| name).collect();
         Self { weights, mismatch, reason, alarms }

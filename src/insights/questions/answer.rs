@@ -15,7 +15,7 @@ use super::site::SiteFacts;
 use super::sql;
 use crate::events::time;
 use crate::insights::columns::format::TextColumn;
-use crate::scope::Scope;
+use crate::log::StreamMark;
 
 /// The answer to a question.
 #[derive(Debug)]
@@ -36,14 +36,14 @@ pub struct Answer {
 pub struct CountedLog {
     /// The last seq of the columns.
     pub last_seq: u64,
-    /// The part of all events that the log has.
-    pub scope: Scope,
+    /// The place of that seq in the stream of a cluster.
+    pub mark: Option<StreamMark>,
 }
 
 impl CountedLog {
     /// Returns the log of a server that is no node of a cluster.
     pub fn alone(last_seq: u64) -> Self {
-        Self { last_seq, scope: Scope::All }
+        Self { last_seq, mark: None }
     }
 }
 
@@ -52,8 +52,8 @@ impl CountedLog {
 pub(crate) struct AnsweredLog {
     /// The last seq of the log that the answer includes.
     pub seq: u64,
-    /// The part of all events that the log has.
-    pub scope: Scope,
+    /// The place of that seq in the stream of a cluster.
+    pub mark: Option<StreamMark>,
     /// The receipt time of the oldest record in the log, in milliseconds.
     pub since_ms: Option<i64>,
     /// The time that the computation of the answer took, in milliseconds.
@@ -88,8 +88,14 @@ pub(crate) fn begin_document(
     document.insert("to".to_owned(), time_json(range.end));
     document.insert("timeZone".to_owned(), json!(site.zone.name));
     document.insert("since".to_owned(), answered_log.since_ms.map_or(Json::Null, time_json));
-    document.extend(answered_log.scope.members());
+    add_mark(&mut document, answered_log.mark);
     document
+}
+
+/// Adds the place in the stream of a cluster. A server that is alone has none.
+fn add_mark(document: &mut Map<String, Json>, mark: Option<StreamMark>) {
+    let members = mark.map(StreamMark::members).into_iter().flatten();
+    document.extend(members.map(|(name, text)| (name.to_owned(), Json::String(text))));
 }
 
 /// Ends the document of an answer. Adds the last members, which are the same for all questions. `other_row_counts` has for each

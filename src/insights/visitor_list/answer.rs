@@ -169,7 +169,7 @@ fn answered_log(
         since_ms = since_ms.map_or_else(|| file.oldest_receipt_ms(), |since_ms| Ok(Some(since_ms)))?;
     }
     let took_ms = clock::instant().duration_since(started_at).as_millis() as u64;
-    Ok(AnsweredLog { seq: log.last_seq, scope: log.scope, since_ms, took_ms })
+    Ok(AnsweredLog { seq: log.last_seq, mark: log.mark, since_ms, took_ms })
 }
 
 fn addresses_of(visitor: &ListedVisitor, files: &[&Columns]) -> RowAddresses {

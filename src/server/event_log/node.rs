@@ -1,18 +1,24 @@
-//! The event log of a node of a cluster. Its own records enter the profiles only when the stream returns them.
+//! The event log of a node of a cluster. Its own records are in the outbox. When the stream returns them, they enter the log of
+//! the cluster and the profiles, in the order of the stream.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::acknowledgement::Ack;
 use crate::cluster::erase_request::ClusterEraser;
+use crate::cluster::erasing::NodeErasers;
 use crate::cluster::node::Node;
+use crate::cluster::positions::PositionsFile;
 use crate::cluster::restore::NodeRestoreError;
-use crate::cluster::start::{StartedNode, StartingNode, UnboundSession};
-use crate::log::DurableBatch;
+use crate::cluster::shared_log::SharedLog;
+use crate::cluster::start::{Directories, OwnLogEnd, StartedNode, StartingNode, UnboundSession};
+use crate::log::{DurableBatch, NeededRecords, StreamLog};
 use crate::metrics::cluster::ClusterMetrics;
 use crate::nats::thread::RenewalRequests;
 use crate::record::TombstoneKey;
 use crate::server::puller::MakeTask;
+use crate::visitors::backup::OUTBOX_DIRECTORY;
 use crate::visitors::ownership::ClusterOwnership;
 use crate::visitors::ties::known::OrderRules;
 
@@ -20,6 +26,11 @@ use crate::visitors::ties::known::OrderRules;
 /// hours, and a node whose newest checkpoint is older than the first message cannot continue. So a crash must
 /// not find it that old, however few events there are.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(3_600);
+
+/// Time between a batch of the log of the cluster and its sync. The stream gives unsynced batches again.
+const SHARED_SYNC_AFTER: Duration = Duration::from_secs(1);
+/// Time for which the outbox keeps a record after its return, in ms: a stream that has lost its end gets it again.
+const OUTBOX_KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// The parts that only a node of a cluster has.
 pub(crate) struct NodeHandle {
@@ -72,7 +83,8 @@ impl LogConsumer for NodeObserver {
     fn on_idle(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) -> Option<Duration> {
         let Self { node, profiles, checkpoint_metrics, checkpoints, .. } = self;
         let stream = node.on_idle(profiles, clock);
-        let position = durable_seq.map(|_| node.position()).filter(|position| *position > 0);
+        let position = durable_seq.filter(|_| node.is_consistent()).map(|_| node.position());
+        let position = position.filter(|position| *position > 0);
         let checkpoint = profiles.on_idle_with(clock, position, &mut || node.encode_state(clock));
         if checkpoint_metrics.written() != *checkpoints {
             *checkpoints = checkpoint_metrics.written();
@@ -85,7 +97,8 @@ impl LogConsumer for NodeObserver {
     fn on_closed(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) {
         let Self { node, profiles, .. } = self;
         node.close(clock.now_ms());
-        let position = durable_seq.map(|_| node.position()).filter(|position| *position > 0);
+        let position = durable_seq.filter(|_| node.is_consistent()).map(|_| node.position());
+        let position = position.filter(|position| *position > 0);
         profiles.close_with(clock, position, &mut || node.encode_state(clock));
     }
 
@@ -113,10 +126,13 @@ pub(super) fn start(
     // 1. Lock the data directory and find the ends of the log.
     let (log, range, insights) = lock_and_prepare(config, plan, &disk, &*clock).map_err(data_error)?;
     progress.set_log(0, range.last);
+    let outbox = directory.join(OUTBOX_DIRECTORY);
+    let outbox_error = |cause| BootError::of_data(&outbox, cause);
     // 2. Restore the profiles from a checkpoint.
     let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
     let mut starting = restore(config, servers, &checkpoints, &range, progress)?;
-    let log_id = range.log_id.unwrap_or_else(LogId::random);
+    let log_id = starting.restored.log_id;
+    let durable_seq = starting.restored.durable_seq;
     let checkpoint_state = std::mem::take(&mut starting.restored.checkpoint_state);
     let cost_max = starting.restored.saved.as_ref().map_or(profiles_bytes, |saved| saved.era.cost_max);
     let entries = starting.restored.table.len();
@@ -129,15 +145,33 @@ pub(super) fn start(
         ..scheduler::Options::new(keys.table_check, cost_max, log_id)
     };
     let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, options);
-    // 3. Read the own records that the stream has not returned.
+    // 3. Open the log of the cluster. The stream gives its end again.
+    let tombstone_key = keys.tombstone.clone();
+    let needed = Arc::<AtomicU64>::default();
+    let options = shared_log_options(log_options(config, plan), durable_seq, log_id, &tombstone_key);
+    let consumer = Box::new(NeededRecords(Arc::clone(&needed)));
+    let shared_clock = Arc::clone(&clock) as Arc<dyn Clock>;
+    let (shared_queue, shared_writer, shared_report) =
+        log.open_when_writable(options, shared_clock, consumer).map_err(data_error)?;
+    log_recovery(config, &shared_report, log_id, shared_queue.metrics().is_available());
+    refuse_unfinished_erasure(config, &shared_report)?;
+    let positions = PositionsFile::open(directory);
+    let orders = positions.orders();
+    let shared =
+        SharedLog::new(StreamLog::new(shared_writer), positions, directory, Arc::clone(&disk), needed);
+    let end = shared.end();
+    // 4. Read the own records that the stream has not returned.
+    let own_log = lock_with_retries(&outbox, &disk, &*clock).map_err(outbox_error)?;
+    data_directory::restrict_access(&outbox);
+    let own_range = own_log.seq_range().map_err(outbox_error)?;
+    let own_end =
+        OwnLogEnd { log_id: own_range.log_id.unwrap_or_else(LogId::random), last_seq: own_range.last };
+    let directories = Directories { data: directory, outbox: &outbox };
     let started =
-        starting.start(&config.cluster, Arc::clone(&disk), directory, log_id, range.last, profiles_bytes);
-    let StartedNode { node, session, metrics, erasures, orders, erased } =
-        started.map_err(BootError::Thread)?;
+        starting.start(&config.cluster, Arc::clone(&disk), directories, own_end, shared, profiles_bytes);
+    let StartedNode { node, session, metrics, erasures, erased } = started.map_err(BootError::Thread)?;
     let sync_latency = LatencyHistogram::default();
-    let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
-    let options =
-        node_log_options(log_options(config, plan), &node, range.last, log_id, tombstone_key.clone());
+    let options = node_log_options(log_options(config, plan), &node, own_end, tombstone_key.clone());
     let position = node.position();
     let returned = node.returned();
     let observer = NodeObserver {
@@ -148,24 +182,26 @@ pub(super) fn start(
         checkpoint_metrics: Arc::clone(&checkpoints.metrics),
         checkpoints: 0,
         deletable_seq: 0,
-        progress: Some(RecoveryProgress { progress: progress.clone(), last_seq: range.last }),
+        progress: Some(RecoveryProgress { progress: progress.clone(), last_seq: own_end.last_seq }),
     };
     let (queue, writer, report) =
-        log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
-    log_recovery(config, &report, log_id, queue.metrics().is_available());
+        own_log.open_when_writable(options, clock, Box::new(observer)).map_err(outbox_error)?;
+    log_findings(&outbox, &report);
     log_restored(position, returned, entries, report.records);
-    refuse_unfinished_erasure(config, &report)?;
-    // 4. Start the threads.
+    // 5. Start the threads.
     checkpoints.writer.spawn().map_err(BootError::Thread)?;
     let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
     let cluster = Some(ClusterOwnership { key: keys.tombstone, order_of: orders.as_function() });
-    let damage = queue.metrics().damage().clone();
+    let damage = shared_queue.metrics().damage().clone();
     let source = OwnershipSource { disk, directory: directory.clone(), known, cluster, damage };
-    let eraser = Eraser { log: queue.clone(), source, checkpoints: Arc::clone(&checkpoints.metrics) };
-    erasures.spawn(eraser.clone()).map_err(BootError::Thread)?;
-    resume_erasure(&eraser, &report).map_err(BootError::Thread)?;
+    let checkpoint_metrics = Arc::clone(&checkpoints.metrics);
+    let eraser = Eraser { log: shared_queue.clone(), source, checkpoints: checkpoint_metrics };
+    let own_eraser = Eraser { log: queue.clone(), ..eraser.clone() };
+    let erasers = NodeErasers { own: own_eraser.clone(), shared: eraser.clone() };
+    erasures.spawn(erasers).map_err(BootError::Thread)?;
+    resume_erasure(&eraser, &shared_report).map_err(BootError::Thread)?;
     let erasure = ClusterEraser {
-        eraser: eraser.clone(),
+        eraser: own_eraser,
         seal: keys.seal,
         hasher,
         progress: erased,
@@ -173,6 +209,7 @@ pub(super) fn start(
     };
     Ok(EventLog {
         queue,
+        log: ReadableLog::shared(shared_queue, end),
         sync_latency,
         event_counters: EventCounters::default(),
         audit: AuditLog::off(),
@@ -223,17 +260,37 @@ fn restore(
     Ok(starting)
 }
 
-/// Returns the settings of the log of a node. Recovery passes on the records that the stream has not returned.
+/// Returns the settings of the log of the cluster, which is durable up to a seq. Its records are not folded at a start: the
+/// stream gives them again.
+fn shared_log_options(
+    options: Options,
+    durable_seq: u64,
+    log_id: LogId,
+    tombstone_key: &TombstoneKey,
+) -> Options {
+    Options {
+        ack: Ack::Written,
+        sync_after: SHARED_SYNC_AFTER,
+        checkpointed_seq: durable_seq,
+        dedup_ids_max: 1,
+        log_id: Some(log_id),
+        tombstone_key: Some(tombstone_key.clone()),
+        ..options
+    }
+}
+
+/// Returns the settings of the outbox. Recovery passes on the records that the stream has not returned.
 fn node_log_options(
     options: Options,
     node: &Node,
-    last_seq: u64,
-    log_id: LogId,
+    own_log: OwnLogEnd,
     tombstone_key: TombstoneKey,
 ) -> Options {
     Options {
-        checkpointed_seq: node.returned().min(last_seq),
-        log_id: Some(log_id),
+        retain_ms: Some(OUTBOX_KEPT_MS),
+        retain_bytes: None,
+        checkpointed_seq: node.returned().min(own_log.last_seq),
+        log_id: Some(own_log.log_id),
         tombstone_key: Some(tombstone_key),
         holds_acknowledgements: true,
         ..options
@@ -247,9 +304,6 @@ fn log_restored(position: u64, returned_seq: u64, entry_count: usize, unreturned
         entries = entry_count,
         unreturned = unreturned_count,
         "restored the node"
-    );
-    tracing::info!(
-        "exports, access requests and Insights of this node cover only the events that it acknowledged"
     );
 }
 

@@ -1,5 +1,7 @@
 //! The log lines about the results of recovery.
 
+use std::path::Path;
+
 use super::super::data_directory;
 use crate::config::Config;
 use crate::events::time;
@@ -21,6 +23,11 @@ pub(super) fn log_recovery(config: &Config, report: &RecoveryReport, log_id: Log
         tracing::info!(%directory, next_seq = report.next_seq, %retention, "opened the event log");
         data_directory::note_log(&config.data, log_id);
     }
+    log_findings(&config.data, report);
+}
+
+/// Logs the damage that recovery found in a directory, and an erasure that was not begun.
+pub(super) fn log_findings(directory: &Path, report: &RecoveryReport) {
     if report.has_replaced_secret {
         tracing::error!(
             "the file `secret` was missing; the log has a new one and cannot read its earlier tombstones"
@@ -37,6 +44,7 @@ pub(super) fn log_recovery(config: &Config, report: &RecoveryReport, log_id: Log
         }
     }
     if report.damage_left_out > 0 {
+        let directory = directory.display();
         tracing::error!(more = report.damage_left_out, "found more damage; run `parallax check {directory}`");
     }
 }

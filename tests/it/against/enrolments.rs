@@ -177,8 +177,8 @@ fn a_directory_without_profiles_is_refused() {
     workspace.write("empty/readme.txt", "");
     lint("empty").assert_exit(1, &["empty contains no segment of a log. Use the directory of serve --data"]);
     let server = start_with_enrolments(&[]);
-    fs::write(server.data().join("producer"), "").expect("written");
+    fs::write(server.data().join("node"), "").expect("written");
     let data = server.data().to_string_lossy().into_owned();
-    lint(&data).assert_exit(1, &["is the directory of a node of a cluster", "ask the node with --server"]);
+    lint(&data).assert_exit(1, &["is the directory of a node of a cluster", "ask it with --server"]);
     workspace.run(&["lint", "after", "--data", &data]).assert_exit(2, &["--against <FILE|DIR>"]);
 }

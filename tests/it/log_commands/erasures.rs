@@ -405,7 +405,7 @@ fn a_log_whose_damage_may_hide_erasures_has_a_list_with_the_other_ones() {
 #[test]
 fn the_directory_of_a_node_has_no_list() {
     let story = Story::tell();
-    fs::write(story.backup.join("producer"), "x").expect("written");
+    fs::write(story.backup.join("node"), "x").expect("written");
     let reason = "is the directory of a node of a cluster";
     run(&["erasures", as_arg(&story.backup), "-o", as_arg(&story.list)]).assert_exit(1, &[reason]);
     story.restore(&story.backup, "restored").1.assert_exit(1, &[reason]);
