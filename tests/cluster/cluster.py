@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from link import Link
 from load import BATCH, Load
 from nats import eventually
 from node import Node
-from promises import check_load, check_profiles, wait_until_equal
+from promises import check_load, check_logs, check_profiles, wait_until_equal
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -70,6 +71,15 @@ class Cluster:
         self.stack.callback(node.stop)
         return node
 
+    def join_by_copy(self, source, target):
+        """Gives the data directory of a stopped node the log and the checkpoints of another one, as docs/scaling.md says. Its outbox and its identity
+        stay."""
+        keep = ("outbox", "node", "replaced")
+        for path in target.iterdir():
+            if path.name not in keep:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.copytree(source, target, ignore=lambda _, names: [name for name in names if name in keep], dirs_exist_ok=True)
+
     def settle(self, nodes=None):
         """Waits until all events of all nodes are in all profiles."""
         wait_until_equal(nodes or self.nodes)
@@ -89,18 +99,20 @@ class LoadedCluster(Cluster):
         self.nodes = [self.start("a"), self.start("b"), self.start("c", self.link.ports)]
         for node in self.nodes:
             eventually(f"{node.name} is connected", node.is_connected)
-        self.load, self.checked = Load(self.nodes, rate), 0
+        self.load, self.checked, self.may_be_lost = Load(self.nodes, rate), 0, frozenset()
 
     def check(self, what, rate, may_be_lost=frozenset()):
         """Checks all promises for the events since the last check. Returns the number of lost events."""
         backlog, equal = wait_until_equal(self.nodes)
         first, end, load = self.checked, self.load.events(), self.load
         visitors, lost = check_profiles(self.nodes, range(first, end), may_be_lost)
+        records, missing = check_logs(lambda data: self.command("export", data), self.nodes, range(end), self.may_be_lost | may_be_lost)
+        self.may_be_lost |= may_be_lost
         check_load(load)
         batches = [load.acknowledged[batch] for batch in range(first // BATCH, end // BATCH)]
         visible = sum(is_visible for receipts in batches for _, is_visible in receipts) / sum(map(len, batches))
         print(f"{what}: {end - first:,} events at {rate:,.0f} per second, {visible:.1%} of the receipts visible; returned after {backlog:.1f} s, "
-              f"then equal after {equal:.1f} s; {lost} lost, 0 twice of {visitors:,} visitors on {len(self.nodes)} nodes; "
+              f"then equal after {equal:.1f} s; {lost} lost, 0 twice of {visitors:,} visitors on {len(self.nodes)} nodes, whose logs have the same {records:,} records and lack {missing}; "
               f"{load.checks:,} reads of visible events, 0 misses; {load.pages:,} pages; "
               f"slowest receipt {load.slowest['event']:.2f} s, page {load.slowest['page']:.2f} s", flush=True)
         self.checked = end

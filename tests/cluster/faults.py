@@ -1,6 +1,5 @@
 """The faults. Each function causes one under load, ends it, and checks the promises."""
 
-import shutil
 import subprocess
 import time
 from contextlib import contextmanager
@@ -143,19 +142,18 @@ def copied(cluster, scale):
 
 
 def fallen_behind(cluster, scale):
-    """A node is away for longer than the stream keeps messages, and continues from the checkpoint of another node."""
+    """A node is away for longer than the stream keeps messages, and continues from the files of another node."""
     load, (a, b, c) = cluster.load, cluster.nodes
     load.nodes.remove(c)
     c.stop()
     load.run(scale.fault)
     wait_until_equal([a, b])
     b.terminate()
-    shutil.copy(b.newest_checkpoint(), cluster.era)
+    cluster.join_by_copy(b.data, c.data)
     b.start()
     # More messages than can follow the checkpoint, and fewer than node c lacks.
     answer = cluster.servers.request("$JS.API.STREAM.PURGE.PLX_parallax", {"keep": 10})
     assert answer.get("success"), answer
-    # With the checkpoint as --bootstrap, and with an own one that does not fit the stream any more.
     c.start()
     load.nodes.append(c)
     cluster.check("node c away for longer than the stream keeps messages", load.run(scale.fault))

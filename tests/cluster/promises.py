@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from load import BATCH, Client, is_counted, visitor_of
@@ -48,6 +49,20 @@ def check_profiles(nodes, events, may_be_lost=frozenset()):
             assert count == 0 and event in may_be_lost, f"event {event} of visitor {visitor_of(event)} is counted {count} times"
             lost.add(event)
     return len(visitors), len(lost)
+
+
+def check_logs(export, nodes, events, may_be_lost=frozenset()):
+    """Compares the logs of all nodes: they have the same records with the same seqs, and each event once. `export` reads a data directory.
+
+    A node makes its last records durable within a second.
+    """
+    equal = lambda: len(logs := {export(node.data) for node in nodes}) == 1 and logs.pop()
+    records = [json.loads(line) for line in eventually("equal logs", equal, EQUAL_SECONDS).splitlines()]
+    counts = Counter(record["messageId"] for record in records)
+    assert max(counts.values(), default=1) == 1, f"records with one message ID: {counts.most_common(3)}"
+    lost = [event for event in events if f"m{event}" not in counts]
+    assert set(lost) <= set(may_be_lost), f"{len(lost)} events are in no log: {lost[:10]}"
+    return len(records), len(lost)
 
 
 def check_load(load):
