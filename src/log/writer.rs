@@ -225,8 +225,10 @@ impl LogWriter {
         if !self.segments.is_durable() {
             self.sync();
         }
-        // The next segment says that all records before it are durable.
-        if !self.segments.is_available() || !self.segments.is_durable() {
+        // The next segment says that all records before it are durable. The rename of a rewritten segment would restore a
+        // deleted one.
+        let is_erasing = self.metrics.is_erasing();
+        if is_erasing || !self.segments.is_available() || !self.segments.is_durable() {
             return false;
         }
         // No column file of the removed records gets its name after this.

@@ -1,5 +1,6 @@
 """The faults. Each function causes one under load, ends it, and checks the promises."""
 
+import shutil
 import subprocess
 import time
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ class Scale:
 QUICK, LONG = Scale(200, 1.5, 4, 4, 300, 1), Scale(2_000, 10, 60, 600, 2_400, 2)
 # A load balancer needs this time to see that a node does not answer.
 NOTICED_SECONDS = 0.5
+# Time limit for a new instance under a name that was heard.
+NAME_SECONDS = 90
 # Time limit of the backlog after the NATS servers are back.
 DRAINED_SECONDS = 60
 NEW_IDS = "parallax_cluster_new_producer_ids_total"
@@ -141,6 +144,29 @@ def copied(cluster, scale):
     copy.stop()
 
 
+def destroyed(cluster, scale):
+    """A disk is destroyed. The other nodes have its events, and its node begins again with a backup of another node, which runs."""
+    load, (a, _, c) = cluster.load, cluster.nodes
+    load.resume()
+    load.go_on(scale.fault)
+    load.nodes.remove(c)
+    eventually("the records of node c return", lambda: c.metrics()[UNRETURNED] == 0)
+    c.stop()
+    shutil.rmtree(c.data)
+    load.go_on(scale.fault / 2)
+    backups = cluster.directory / "backups"
+    backups.mkdir()
+    cluster.command("backup", a.data, backups)
+    c.data.mkdir()
+    cluster.join_by_copy(next(backups.glob("2*")), c.data)
+    c.start()
+    # The name is free after 30 s of silence.
+    eventually("node c has joined", c.is_connected, NAME_SECONDS)
+    load.nodes.append(c)
+    load.go_on(scale.fault / 2)
+    cluster.check("disk of node c destroyed", load.pause())
+
+
 def fallen_behind(cluster, scale):
     """A node is away for longer than the stream keeps messages, and continues from the files of another node."""
     load, (a, b, c) = cluster.load, cluster.nodes
@@ -213,4 +239,4 @@ def nats_away(cluster, scale):
           f"the servers were healthy, {drained - begun:.1f} s after their start, under the load")
 
 
-ALL = [no_fault, kill_nodes, stop_nodes, kill_nats_servers, cut_off, restored, copied, fallen_behind, lost_stream, nats_away]
+ALL = [no_fault, kill_nodes, stop_nodes, kill_nats_servers, cut_off, restored, copied, destroyed, fallen_behind, lost_stream, nats_away]

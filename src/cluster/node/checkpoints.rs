@@ -82,6 +82,8 @@ impl Node {
         clock: &dyn Clock,
     ) -> bool {
         self.kept.clear();
+        // Its records are of the state before.
+        self.stalled = None;
         if matches!(candidate.source, CandidateSource::Checkpoint(_)) {
             self.set_state(ClusterState::Loading, "", clock);
         }
