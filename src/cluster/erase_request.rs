@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::erase_limits::{in_rounds, while_changed};
-use super::erasing::{ErasureProgress, append, random_id};
+use super::erasing::{append, random_id};
+use super::erasure_progress::ErasureProgress;
 use super::members::REACHABLE_MS;
 use super::seal::{self, SealKey};
 use crate::clock;

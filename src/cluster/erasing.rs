@@ -8,17 +8,17 @@
 //! The thread writes the file `erased` ([`super::erased_file`]). It reads the own records that have not
 //! returned before it makes any void, and notes those of the visitor.
 
-use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use super::erase::{ErasedRecord, ErasureNote, NotedErasures};
-use super::erase_limits::{DoneErasures, while_busy};
+use super::erase_limits::while_busy;
 use super::erased_file::{self, ERASED_FILE};
+use super::erasure_progress::ErasureProgress;
 use super::message::dedup_key;
 use super::nodes::Erasure;
 use super::old_records;
@@ -27,11 +27,11 @@ use super::seal::{self, SealKey};
 use crate::ids;
 use crate::log::Erasure as StartingErasure;
 use crate::log::{ClusterTombstone, EraseError, ErasureSummary, LogError, LogItem, LogReader, Tombstone};
-use crate::record::{IdTag, Record};
+use crate::record::Record;
 use crate::storage;
 use crate::threads;
 use crate::visitors::erasure::{Eraser, ErasureError};
-use crate::visitors::ownership::{OrderOf, Ownership, OwnershipError, OwnershipRule, Relation};
+use crate::visitors::ownership::{OrderOf, Ownership, OwnershipError, OwnershipRule, Relation, Visitor};
 
 /// Pause after an erasure that failed, and between two attempts while another erasure runs.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -88,6 +88,9 @@ impl ErasureTask {
 /// A command of the node.
 pub(crate) enum ErasureCommand {
     Erase(ErasureTask),
+    /// Make the records of a visitor void in the log of the cluster only. Its files can be those of another directory, from before
+    /// an erasure that is done in the own log.
+    EraseShared(Erasure),
     /// Records of the erased visitor with these keys took effect after the tombstone, so the visitor is erased again.
     Again(Erasure, Vec<u128>),
     /// An own record that the log does not have took effect after these tombstones. Its owner may be one of
@@ -106,6 +109,8 @@ pub(crate) enum ErasureCommand {
 /// A command that is done.
 pub(crate) enum ErasureDone {
     Erased(ErasedVisitor),
+    /// The erasures with these IDs.
+    ErasedShared(Vec<u128>),
     VoidBefore(u64),
 }
 
@@ -115,68 +120,6 @@ pub(crate) struct ErasedVisitor {
     summary: ErasureSummary,
     /// The erased records that can take effect after the tombstone.
     pub(crate) under_way: Vec<ErasedRecord>,
-}
-
-/// The progress of erasures, for the request that waits for one.
-#[derive(Clone, Default)]
-pub(crate) struct ErasureProgress(Arc<(Mutex<ProgressState>, Condvar)>);
-
-#[derive(Default)]
-struct ProgressState {
-    /// The erasures that this node has done, with their orders.
-    done: DoneErasures<(u64, ErasureSummary)>,
-    /// The erasures of the state that a member has not confirmed, by their IDs.
-    pending: HashMap<u128, PendingErasure>,
-}
-
-/// An erasure that a member has not confirmed.
-#[derive(Debug, Clone)]
-pub(crate) struct PendingErasure {
-    pub(crate) owner: Option<IdTag>,
-    /// The names of these members.
-    pub(crate) nodes: Vec<String>,
-}
-
-impl ErasureProgress {
-    fn change(&self, change: impl FnOnce(&mut ProgressState)) {
-        change(&mut self.0.0.lock().unwrap_or_else(PoisonError::into_inner));
-        self.0.1.notify_all();
-    }
-
-    /// Sets the erasures that a member has not confirmed.
-    pub(crate) fn set_pending(&self, pending_erasures: HashMap<u128, PendingErasure>) {
-        self.change(|state| state.pending = pending_erasures);
-    }
-
-    /// Adds a result. A request of this node reads it within seconds, and the results of the other nodes'
-    /// erasures are not read.
-    fn add_done(&self, erasure: &Erasure, summary: ErasureSummary) {
-        self.change(|state| state.done.push(erasure.id, (erasure.order, summary)));
-    }
-
-    /// Waits until this node has done an erasure. Returns its order and its results. `None` after the time limit.
-    pub(crate) fn wait_done(&self, id: u128, limit: Duration) -> Option<(u64, ErasureSummary)> {
-        let state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.0.1.wait_timeout_while(state, limit, |state| state.done.get(id).is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.done.get(id).copied()
-    }
-
-    /// Waits until all nodes have confirmed an erasure. Returns the names of the others after the time limit.
-    pub(crate) fn wait_confirmed(&self, id: u128, limit: Duration) -> Vec<String> {
-        let state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.0.1.wait_timeout_while(state, limit, |state| state.pending.contains_key(&id));
-        let state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        state.pending.get(&id).map(|pending| pending.nodes.clone()).unwrap_or_default()
-    }
-
-    /// Returns the names of the nodes that have not confirmed an erasure of this owner. `None` if no erasure waits.
-    pub(crate) fn pending_of(&self, owner: IdTag) -> Option<Vec<String>> {
-        let state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut of_owner = state.pending.values().filter(|pending| pending.owner == Some(owner)).peekable();
-        of_owner.peek()?;
-        let nodes: BTreeSet<&String> = of_owner.flat_map(|pending| &pending.nodes).collect();
-        Some(nodes.into_iter().cloned().collect())
-    }
 }
 
 /// The node's end of the thread.
@@ -230,10 +173,11 @@ impl ErasureThread {
         let eraser = &erasers.own;
         let mut noted = read_erased(&self.directory);
         while let Ok(first) = self.commands.recv() {
-            let (mut erased, mut returned) = (Vec::new(), None);
+            let (mut erased, mut of_shared, mut returned) = (Vec::new(), Vec::new(), None);
             for command in std::iter::once(first).chain(self.commands.try_iter()) {
                 match command {
                     ErasureCommand::Erase(task) => erased.push(self.make_void(erasers, &mut noted, task)),
+                    ErasureCommand::EraseShared(erasure) => of_shared.push(erasure),
                     // An erasure of this turn is not noted as done before its records are in the file.
                     ErasureCommand::Forget(seq, clock_ms) => returned = Some((seq, clock_ms)),
                     ErasureCommand::Again(erasure, keys) => {
@@ -253,6 +197,9 @@ impl ErasureThread {
             if !erased.is_empty() {
                 self.finish(eraser, erased, &mut noted);
             }
+            if !of_shared.is_empty() {
+                self.finish_shared(&erasers.shared, &of_shared);
+            }
             if let Some((seq, clock_ms)) = returned
                 && noted.forget_returned(seq, clock_ms)
             {
@@ -271,7 +218,7 @@ impl ErasureThread {
         let id = task.erasure.id;
         let NodeErasers { own: eraser, shared } = erasers;
         until_done(|| self.erase_own(eraser, noted_erasures, &task));
-        let summary = until_done(|| self.erase_shared(shared, &task.erasure));
+        let summary = until_done(|| self.erase_shared(shared, std::slice::from_ref(&task.erasure)));
         if noted_erasures.get(id).is_some_and(|note| note.has_too_many_records) {
             tracing::warn!("too many records were under way during an erasure; erasing the visitor again");
             self.erase_again(eraser, &task.erasure);
@@ -297,6 +244,25 @@ impl ErasureThread {
             self.progress.add_done(erasure, visitor.summary);
             self.send_done(eraser, ErasureDone::Erased(visitor));
         }
+    }
+
+    /// Makes the records of several visitors void in the log of the cluster, in one pass.
+    fn finish_shared(&self, eraser: &Eraser, erasures: &[Erasure]) {
+        let summary = until_done(|| self.erase_shared(eraser, erasures));
+        if summary.segments > 0 {
+            let ErasureSummary { records, redacted, segments, .. } = summary;
+            tracing::warn!(
+                records,
+                redacted,
+                segments,
+                "the log had records of erased visitors; erased them again"
+            );
+            until_done(|| eraser.wait_for(eraser.checkpoints.request_replacement()));
+        }
+        self.send_done(
+            eraser,
+            ErasureDone::ErasedShared(erasures.iter().map(|erasure| erasure.id).collect()),
+        );
     }
 
     fn send_done(&self, eraser: &Eraser, erasure_done: ErasureDone) {
@@ -337,11 +303,16 @@ impl ErasureThread {
         Ok(rule.into_error().map_or(Ok(()), Err)?)
     }
 
-    /// Makes the records of the visitor void in the log of the cluster.
-    fn erase_shared(&self, eraser: &Eraser, erasure: &Erasure) -> Result<ErasureSummary, ErasureError> {
+    /// Makes the records of the visitors void in the log of the cluster.
+    fn erase_shared(&self, eraser: &Eraser, erasures: &[Erasure]) -> Result<ErasureSummary, ErasureError> {
         let started = eraser.log.seal_for_erasure()?.begin()?;
         let ownership = eraser.source.open()?;
-        let Some(mut rule) = self.rule(&ownership, erasure)? else { return Ok(Default::default()) };
+        let visitors = erasures.iter().filter_map(|erasure| self.visitor(&ownership, erasure).transpose());
+        let visitors = visitors.collect::<Result<Vec<_>, _>>()?;
+        if visitors.is_empty() {
+            return Ok(ErasureSummary::default());
+        }
+        let mut rule = OwnershipRule::new(&ownership, visitors);
         let summary = started.rewrite(&mut rule).map_err(EraseError::from)?;
         rule.into_error().map_or(Ok(()), Err)?;
         Ok(summary)
@@ -389,13 +360,18 @@ impl ErasureThread {
         ownership: &'a Ownership,
         erasure: &Erasure,
     ) -> Result<Option<OwnershipRule<'a>>, OwnershipError> {
+        let visitor = self.visitor(ownership, erasure)?;
+        Ok(visitor.map(|visitor| OwnershipRule::new(ownership, vec![visitor])))
+    }
+
+    /// Returns an erased visitor. `None` if the tombstone names no owner.
+    fn visitor(&self, ownership: &Ownership, erasure: &Erasure) -> Result<Option<Visitor>, OwnershipError> {
         let Some(owner) = seal::owner(&erasure.payload) else { return Ok(None) };
         let hashes = seal::open(&self.seal, erasure.id, &erasure.payload).unwrap_or_default().hashes;
         let tombstone =
             Tombstone { site: erasure.site.clone(), owner, named: Vec::new(), seq: erasure.order };
         let hashes = Some(&*hashes).filter(|hashes| !hashes.is_empty());
-        let visitor = ownership.erased_visitor(&tombstone, hashes)?;
-        Ok(Some(OwnershipRule::new(ownership, vec![visitor])))
+        ownership.erased_visitor(&tombstone, hashes).map(Some)
     }
 
     /// Finds the owner of an own record that the log does not have, and erases this visitor again.

@@ -46,6 +46,7 @@ pub mod erase_limits;
 pub(crate) mod erase_request;
 pub mod erased_file;
 pub(crate) mod erasing;
+pub(crate) mod erasure_progress;
 pub mod filter;
 pub mod follow;
 pub mod forward;

@@ -8,7 +8,8 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use super::era::FOLD_VERSION;
-use super::erasing::{self, ErasureProgress, ErasureThread};
+use super::erasing::{self, ErasureThread};
+use super::erasure_progress::ErasureProgress;
 use super::identity::Identity;
 use super::join::Readiness;
 use super::link::{UnboundThreadLink, link};

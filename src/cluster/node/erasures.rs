@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering;
 
 use super::Node;
 use crate::cluster::erase::{Absence, NotedErasures, absence};
-use crate::cluster::erasing::{
-    ErasedVisitor, ErasureCommand, ErasureDone, ErasureLink, ErasureTask, PendingErasure,
-};
+use crate::cluster::erasing::{ErasedVisitor, ErasureCommand, ErasureDone, ErasureLink, ErasureTask};
+use crate::cluster::erasure_progress::PendingErasure;
 use crate::cluster::filter::AcceptedRun;
 use crate::cluster::follow::OwnLog;
 use crate::cluster::message::RunRecord;
@@ -81,7 +80,7 @@ impl Erasures {
         self.listed.insert(id, task.erasure.clone());
         self.noted.reopen(id, &task.erasure);
         let task = match self.noted.get(id) {
-            Some(note) if note.is_done => return,
+            Some(note) if note.is_done => return self.begin_shared(task.erasure),
             Some(note) => {
                 ErasureTask { last_seq: note.last_seq, returned: note.returned, is_repeated: true, ..task }
             }
@@ -92,6 +91,13 @@ impl Erasures {
                 self.noted.add(task.note(), &[]);
             }
             let _ = self.link.commands.send(ErasureCommand::Erase(task));
+        }
+    }
+
+    /// Begins an erasure that is done in the own log. The log of the cluster can be the copy of another directory, from before it.
+    fn begin_shared(&mut self, erasure: Erasure) {
+        if self.open.insert(erasure.id, erasure.position).is_none() {
+            let _ = self.link.commands.send(ErasureCommand::EraseShared(erasure));
         }
     }
 
@@ -157,6 +163,7 @@ impl Node {
             let returned = self.returned();
             match done {
                 ErasureDone::Erased(visitor) => self.erasures.end(visitor, (returned, last_accepted)),
+                ErasureDone::ErasedShared(ids) => self.erasures.open.retain(|id, _| !ids.contains(id)),
                 ErasureDone::VoidBefore(seq) => self.erasures.old_records.end(seq),
             }
             // Its memory has the records as they were.
