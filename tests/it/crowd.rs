@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Server, times};
+use crate::harness::{Client, Server, eventually, times};
 
 const RETURNING: usize = 100;
 const BATCH: usize = 500;
@@ -41,8 +41,13 @@ fn a_crowd_evicts_no_returning_visitor_and_a_restart_changes_nothing() {
         let events: Vec<Value> = (first..first + BATCH).map(|i| page(&format!("once-{i}"), now)).collect();
         post(&mut client, &events);
     }
-    let visitor_json =
-        |server: &Server, id: &str| server.admin_get(&format!("/visitors?site=fjell&anonId={id}")).json();
+    // While the audit log waits for the disk, a profile is not shown.
+    let visitor_json = |server: &Server, id: &str| {
+        eventually("the profile is shown", || {
+            let response = server.admin_get(&format!("/visitors?site=fjell&anonId={id}"));
+            (response.status != 503).then(|| response.json())
+        })
+    };
     let assert_bounds_hold = |server: &Server| {
         assert!(metric(server, "parallax_visitors_bytes") <= MEMORY_BYTES);
         let known = metric(server, "parallax_visitors");
