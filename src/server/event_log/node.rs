@@ -146,7 +146,9 @@ pub(super) fn start(
     };
     let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, options);
     // 3. Open the log of the cluster. The stream gives its end again.
-    let tombstone_key = keys.tombstone.clone();
+    // A cluster that was founded from a server keeps the key of that server's tombstones.
+    let stored_key = TombstoneKey::read(Arc::clone(&disk), directory).map_err(data_error)?;
+    let tombstone_key = stored_key.unwrap_or_else(|| keys.tombstone.clone());
     let needed = Arc::<AtomicU64>::default();
     let options = shared_log_options(log_options(config, plan), durable_seq, log_id, &tombstone_key);
     let consumer = Box::new(NeededRecords(Arc::clone(&needed)));
