@@ -327,7 +327,8 @@ impl ErasureThread {
     ) -> Result<Vec<ErasedRecord>, ErasureError> {
         let mut erased = Vec::new();
         let reader = LogReader::open(Arc::clone(&eraser.source.disk), &self.directory, task.noted_after);
-        let reader = reader.map_err(EraseError::from)?.with_known_damage(eraser.source.damage.clone());
+        let reader =
+            reader.map_err(EraseError::from)?.with_known_damage(eraser.log.metrics().damage().clone());
         let mut reader = reader.with_durable_seq(task.last_seq).with_filter(rule.segment_filter());
         while let Some(item) = reader.read_next().map_err(EraseError::from)? {
             let LogItem::Records(records) = item else { continue };

@@ -135,8 +135,8 @@ impl Positions {
 
     /// Returns the entries of a log that was alone until `last_seq`: the order of each record is its seq.
     pub fn of_seqs(last_seq: u64) -> Self {
-        let entry = |position| position * ORDERS_PER_POSITION;
-        let entry = |position| PositionEntry { first_seq: entry(position), order: entry(position) };
+        let of_seq = |seq| PositionEntry { first_seq: seq, order: seq };
+        let entry = |position| of_seq(position * ORDERS_PER_POSITION);
         Self { entries: (0..=last_seq / ORDERS_PER_POSITION).map(entry).collect(), is_tied: true }
     }
 

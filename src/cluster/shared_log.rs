@@ -151,7 +151,7 @@ impl SharedLog {
         }
         let end_seq = (first_seq + records.len()).min(last_seq + 1);
         if let Err(error) = self.load(first_seq, end_seq - 1) {
-            tracing::error!(%error, "cannot compare the log with the stream");
+            tracing::error!(%error, "cannot read the log to compare it with the stream; reading it again until the disk works");
             return None;
         }
         for (seq, record) in (first_seq..end_seq).zip(encoded_records(&records.bytes)) {
@@ -204,7 +204,7 @@ impl SharedLog {
     pub fn save(&mut self) -> bool {
         let saved = self.positions.save(self.log.first_seq());
         if let Err(error) = &saved {
-            tracing::error!(%error, "cannot write the file `positions`");
+            tracing::error!(%error, "cannot write the file `positions`; exports and erasures may miss events after a crash; check the disk");
         }
         self.log.sync() && saved.is_ok()
     }

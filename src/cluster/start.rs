@@ -145,9 +145,8 @@ impl StartingNode {
         metrics.set_state(ClusterState::Joining, "", Some(NotReady::Joining), now_ms);
         let readiness = readiness(config, &self.identity, self.restored.saved.as_ref(), now_ms);
         let positions = PositionsFile::open(outbox);
-        let orders = positions.orders();
         let (erasure_link, erasures) =
-            erasing::link(self.keys.seal.clone(), orders.clone(), outbox.to_owned());
+            erasing::link(self.keys.seal.clone(), positions.orders(), outbox.to_owned());
         let erased = erasure_link.progress.clone();
         let node = Node::new(NodeParts {
             directory: data_directory.to_owned(),

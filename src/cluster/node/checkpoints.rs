@@ -149,7 +149,7 @@ impl Node {
             self.save_producer(clock.now_ms());
             self.log.refresh_first_seq();
             if let Err(error) = self.positions.save(self.log.first_seq()) {
-                tracing::error!(%error, "cannot write the file `positions`; exports and erasures may miss events after a crash");
+                tracing::error!(%error, "cannot write the file `positions` of the outbox; erasures may miss own events after a crash; check the disk");
             }
             self.shared.save();
         }

@@ -86,7 +86,7 @@ impl World<'_> {
         self.check();
     }
 
-    /// A node reads the stream, and deletes what it has in its log on disk.
+    /// A node reads the stream, and deletes the outbox records that its log has on disk.
     pub fn tidy(&mut self, node: usize) {
         self.read(node);
         self.with_node(node, |node, around| {
